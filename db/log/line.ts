@@ -33,7 +33,10 @@ export function textCell(text: string): string {
  */
 export function cellsOf(line: string): Cells {
   READER.read(line, 0, line.length);
-  return Array.from({ length: READER.count }, (_, field) => READER.cell(field));
+  const cells: (string | null)[] = [];
+  // A loop, because a page of a projection has thousands of lines: a callback takes twice as long.
+  for (let field = 0; field < READER.count; field++) cells.push(READER.cell(field));
+  return cells;
 }
 
 const READER = new LineReader();
