@@ -79,9 +79,7 @@ async function checkPrice(page: Page): Promise<void> {
 
 async function checkMonth(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Check', exact: true }).click();
-  const again = page.getByRole('button', { name: 'Check again' });
-  await again.waitFor();
-  await again.scrollIntoViewIfNeeded();
+  await page.getByRole('button', { name: 'Check again' }).waitFor();
 }
 
 async function verify(page: Page): Promise<void> {

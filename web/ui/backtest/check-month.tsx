@@ -1,4 +1,4 @@
-import { type ReactNode, useId } from 'react';
+import { type ReactNode, useEffect, useId, useRef } from 'react';
 import { BACKTEST_DAYS } from '#server/contract/backtest-period.ts';
 import { type BacktestChanges, BacktestFailure, useBacktest } from '../../lib/api/backtest.ts';
 import { showPercent, showShort } from '../../lib/format/show.ts';
@@ -22,8 +22,14 @@ export function CheckMonth({
 }) {
   const id = useId();
   const check = useBacktest();
+  const section = useRef<HTMLElement>(null);
+  const { state } = check;
+  // The check is at the end of its dialog, and its result would be below the edge.
+  useEffect(() => {
+    if (state === 'reported') section.current?.scrollIntoView({ block: 'start' });
+  }, [state]);
   return (
-    <section aria-labelledby={id} className="rounded-lg border border-line">
+    <section ref={section} aria-labelledby={id} className="scroll-mt-4 rounded-lg border border-line">
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 px-4 py-3">
         <div className="min-w-0">
           <h3 id={id} className="font-medium">

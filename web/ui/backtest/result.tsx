@@ -103,7 +103,10 @@ function CostChange({ before, after }: { before: string; after: string }) {
   if (before === after) return <>{showCost(before)}, unchanged</>;
   return (
     <>
-      {showCost(before)} → {showCost(after)} ({difference(before, after)})
+      <span className="whitespace-nowrap">
+        {showCost(before)} → {showCost(after)}
+      </span>{' '}
+      <span className="whitespace-nowrap">({difference(before, after)})</span>
     </>
   );
 }
