@@ -1168,7 +1168,7 @@ create table projection.request_default partition of projection.request default;
 
 set check_function_bodies = off;
 
-CREATE OR REPLACE FUNCTION daybook.accept_batch(_instance integer, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint, _units bigint[], _row jsonb, _rows jsonb, _lines text[], _lines_max integer, OUT short integer, OUT free bigint, OUT used bigint, OUT held bigint, OUT recallable boolean)
+CREATE OR REPLACE FUNCTION daybook.accept_batch(_instance integer, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint, _units bigint[], _row jsonb, _rows jsonb, _chunks text[], _lines_max integer, OUT short integer, OUT free bigint, OUT used bigint, OUT held bigint, OUT recallable boolean)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1178,9 +1178,8 @@ declare
   _batch daybook.batch := jsonb_populate_record(null::daybook.batch, _row);
   _a daybook.allowance;
   _allowances daybook.allowance[] := '{}';
+  _chunk text;
   _head bigint;
-  -- Rows of the log of a usual size.
-  _each constant integer := 500;
 begin
   -- The instance's row, allowances, log: the one lock order.
   perform 1 from daybook.instance where id = _instance and dead_at is null for share;
@@ -1191,7 +1190,7 @@ begin
   if found then
     return;
   end if;
-  if _lines_max < cardinality(_lines) + coalesce(
+  if _lines_max < _batch.line_count + coalesce(
       (select sum(b.line_count) from daybook.batch b where b.account = _batch.account), 0) then
     short := 0;
     return;
@@ -1244,17 +1243,17 @@ begin
   insert into daybook.batch
       (batch, account, key, upstream, credential, input_file, line_count, facts, holder)
     values (_batch.batch, _batch.account, _batch.key, _batch.upstream, _batch.credential,
-      _batch.input_file, cardinality(_lines), _batch.facts, _instance);
+      _batch.input_file, _batch.line_count, _batch.facts, _instance);
   insert into daybook.batch_line
     select _batch.batch, decode(r.custom_id, 'hex'), r.request, r.model, r.body_bytes, r.prompt_tokens,
         r.output_limit, r.choices, r.hold_tokens, r.hold_cost_nanousd
       from jsonb_to_recordset(_rows) as r(custom_id text, request uuid, model text, body_bytes integer,
         prompt_tokens integer, output_limit integer, choices smallint, hold_tokens bigint,
         hold_cost_nanousd bigint);
-  perform daybook.begin_append(_instance, daybook.batch_append_no(), _lines);
-  for _i in 0 .. (cardinality(_lines) - 1) / _each loop
+  perform daybook.begin_append(_instance, daybook.batch_append_no(), _chunks);
+  foreach _chunk in array _chunks loop
     _head := daybook.write_batch(0::smallint, _instance, daybook.batch_append_no(),
-      _lines[_i * _each + 1 : (_i + 1) * _each]);
+      string_to_array(_chunk, e'\n'));
   end loop;
   perform pg_notify('daybook_log', _head::text);
   free := null; used := null; held := null;

@@ -56,6 +56,16 @@ function textOf(event: EventOf<'request.accepted' | 'request.settled' | 'request
   return line.bytes.toString('latin1', 0, line.length);
 }
 
+/** Lines of a row of the log. */
+const LINES_PER_CHUNK = 500;
+
+function chunksOf(lines: readonly string[]): string[] {
+  const chunks: string[] = [];
+  for (let at = 0; at < lines.length; at += LINES_PER_CHUNK)
+    chunks.push(lines.slice(at, at + LINES_PER_CHUNK).join('\n'));
+  return chunks;
+}
+
 const ACCEPT = `select short, free, used, held, recallable from daybook.accept_batch(
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`;
 
@@ -96,9 +106,9 @@ export async function acceptBatch(
     ordered.map(({ terms }) => terms),
     since,
     ordered.map(({ units }) => units),
-    JSON.stringify(batch),
+    JSON.stringify({ ...batch, line_count: lines.length }),
     JSON.stringify(lines.map(({ row }) => row)),
-    lines.map(({ event }) => textOf(event)),
+    chunksOf(lines.map(({ event }) => textOf(event))),
     linesMax,
   ];
   const { rows } = await fenced(() => client.query<Result<'daybook.accept_batch'>>({ text: ACCEPT, values }));

@@ -1,8 +1,9 @@
 -- Accepts the lines of a batch, or none of them: charges their reservations to the windows, appends their
 -- events and stores them, in one transaction. Windows are one element per allowance, ordered by identity;
--- `_units` are those that all lines together need of each. `_lines` are as in daybook.append, of
--- request.accepted; `_rows` is a JSON array of rows of daybook.batch_line, `_row` is the batch. Rates are not
--- charged: a batch takes as long as its provider needs.
+-- `_units` are those that all lines together need of each. `_chunks` are lines of request.accepted as in
+-- daybook.append, some hundred in each with a line feed between them: every slice of one large array would
+-- read the whole array. `_rows` is a JSON array of rows of daybook.batch_line, `_row` is the batch. Rates are
+-- not charged: a batch takes as long as its provider needs.
 --
 -- The reservation is charged as usage that no instance has leased, and not by a lease: no instance has to
 -- live for it. daybook.settle_batch replaces it by the usage of each line.
@@ -15,7 +16,7 @@ create or replace function daybook.accept_batch(
   _instance integer,
   _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[],
   _terms bigint[], _since bigint, _units bigint[],
-  _row jsonb, _rows jsonb, _lines text[], _lines_max integer,
+  _row jsonb, _rows jsonb, _chunks text[], _lines_max integer,
   out short integer, out free bigint, out used bigint, out held bigint, out recallable boolean
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -23,9 +24,8 @@ declare
   _batch daybook.batch := jsonb_populate_record(null::daybook.batch, _row);
   _a daybook.allowance;
   _allowances daybook.allowance[] := '{}';
+  _chunk text;
   _head bigint;
-  -- Rows of the log of a usual size.
-  _each constant integer := 500;
 begin
   -- The instance's row, allowances, log: the one lock order.
   perform 1 from daybook.instance where id = _instance and dead_at is null for share;
@@ -36,7 +36,7 @@ begin
   if found then
     return;
   end if;
-  if _lines_max < cardinality(_lines) + coalesce(
+  if _lines_max < _batch.line_count + coalesce(
       (select sum(b.line_count) from daybook.batch b where b.account = _batch.account), 0) then
     short := 0;
     return;
@@ -89,17 +89,17 @@ begin
   insert into daybook.batch
       (batch, account, key, upstream, credential, input_file, line_count, facts, holder)
     values (_batch.batch, _batch.account, _batch.key, _batch.upstream, _batch.credential,
-      _batch.input_file, cardinality(_lines), _batch.facts, _instance);
+      _batch.input_file, _batch.line_count, _batch.facts, _instance);
   insert into daybook.batch_line
     select _batch.batch, decode(r.custom_id, 'hex'), r.request, r.model, r.body_bytes, r.prompt_tokens,
         r.output_limit, r.choices, r.hold_tokens, r.hold_cost_nanousd
       from jsonb_to_recordset(_rows) as r(custom_id text, request uuid, model text, body_bytes integer,
         prompt_tokens integer, output_limit integer, choices smallint, hold_tokens bigint,
         hold_cost_nanousd bigint);
-  perform daybook.begin_append(_instance, daybook.batch_append_no(), _lines);
-  for _i in 0 .. (cardinality(_lines) - 1) / _each loop
+  perform daybook.begin_append(_instance, daybook.batch_append_no(), _chunks);
+  foreach _chunk in array _chunks loop
     _head := daybook.write_batch(0::smallint, _instance, daybook.batch_append_no(),
-      _lines[_i * _each + 1 : (_i + 1) * _each]);
+      string_to_array(_chunk, e'\n'));
   end loop;
   perform pg_notify('daybook_log', _head::text);
   free := null; used := null; held := null;
