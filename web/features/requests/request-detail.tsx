@@ -22,7 +22,7 @@ import { OutcomeOf } from './outcome.tsx';
 import { Receipt } from './receipt.tsx';
 import { Corrections } from './request-corrections.tsx';
 import { Spans, EventList, AttemptList } from './request-timeline.tsx';
-import { END_WORDS, attemptsOf, observedOf } from './request-words.ts';
+import { attemptsOf, batchOf, endWords, observedOf } from './request-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
@@ -40,6 +40,7 @@ export function RequestDetailView({ detail, soFar, onCorrect, onErase }: Request
   const accountName = useAccountNames();
   const isRunning = detail.outcome === 'running';
   const attempts = attemptsOf(detail);
+  const batch = batchOf(detail);
   const whose = (kind: Attributed['kind'], pseudonym: string): Attributed => ({
     account: detail.account,
     kind,
@@ -55,7 +56,7 @@ export function RequestDetailView({ detail, soFar, onCorrect, onErase }: Request
           {isRunning ? (
             <Running detail={detail} soFar={soFar} />
           ) : detail.error_code === null ? (
-            detail.end_reason !== null && END_WORDS[detail.end_reason]
+            endWords(detail)
           ) : (
             <Rejected code={detail.error_code} />
           )}
@@ -110,7 +111,19 @@ export function RequestDetailView({ detail, soFar, onCorrect, onErase }: Request
               'Upstream',
               detail.upstream !== null && upstreamText(detail.upstream, detail.attempt_count ?? 1),
             ],
-            ['Response', detail.sse !== null && (detail.sse ? 'Streamed' : 'Not streamed')],
+            [
+              'Response',
+              detail.sse !== null &&
+                (batch !== null ? 'In the output of a batch' : detail.sse ? 'Streamed' : 'Not streamed'),
+            ],
+            [
+              'Batch',
+              batch !== null && (
+                <code key="batch" className="font-mono text-xs break-all">
+                  {batch}
+                </code>
+              ),
+            ],
             ['Request body', detail.body_bytes !== null && `${showCount(detail.body_bytes)} bytes`],
             [
               'Client retry',
@@ -294,9 +307,10 @@ function WhoseLink({ of, onErase }: { of: Attributed; onErase: (of: Attributed) 
 
 function Running({ detail, soFar }: { detail: RequestDetail; soFar: number | null }) {
   const ms = useNow() - Date.parse(detail.accepted_at);
+  const what = batchOf(detail) === null ? 'Running' : 'Waiting for the output of its batch';
   return (
     <>
-      Running for {showSeconds(ms)} {soFar !== null && `, ${showCount(soFar)} output tokens so far`}
+      {what} for {showSeconds(ms)} {soFar !== null && `, ${showCount(soFar)} output tokens so far`}
     </>
   );
 }

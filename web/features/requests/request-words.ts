@@ -6,7 +6,7 @@ import { showCost, showCount } from '../../lib/format/show.ts';
 
 /** Texts of the request details. Pure. */
 
-export const END_WORDS: Record<EndReason, string> = {
+const END_WORDS: Record<EndReason, string> = {
   completed: 'The reply was delivered completely.',
   client_disconnected:
     'The client disconnected before the reply was complete. Usage up to that point was charged.',
@@ -22,6 +22,30 @@ export const END_WORDS: Record<EndReason, string> = {
   quota_exceeded: 'The reply reached a hard limit and was stopped.',
 };
 
+/** The same of a line of a batch, which no client waits for. */
+const BATCH_END_WORDS: Partial<Record<EndReason, string>> = {
+  completed: 'The output of the batch has the reply.',
+  client_disconnected: 'The batch was cancelled before it had a reply.',
+  upstream_error: 'The provider returned an error, or no output.',
+  upstream_rejected: 'The provider rejected the line or the batch.',
+  upstream_unreachable: 'The provider has not created the batch.',
+  timed_out: 'The batch expired before it had a reply.',
+  abandoned: 'The batch or its output is lost. The reservation was charged.',
+};
+
+/** The end of the request; null: it is running. */
+export function endWords(detail: Pick<RequestDetail, 'events' | 'end_reason'>): string | null {
+  const { end_reason: reason } = detail;
+  if (reason === null) return null;
+  return (batchOf(detail) === null ? null : BATCH_END_WORDS[reason]) ?? END_WORDS[reason];
+}
+
+/** The batch that the request is a line of; null for a call of its own. */
+export function batchOf({ events }: Pick<RequestDetail, 'events'>): string | null {
+  const batch = events.find(({ type }) => type === 'request.accepted')?.['batch'];
+  return typeof batch === 'string' ? batch : null;
+}
+
 /** Describes an event of the request. */
 export function describeEvent(event: RequestEvent, detail: RequestDetail): string {
   const reserved = (): string => {
@@ -35,13 +59,14 @@ export function describeEvent(event: RequestEvent, detail: RequestDetail): strin
   };
   switch (event.type) {
     case 'request.accepted':
+      if (batchOf(detail) !== null) return `Recorded before its batch was created. Reserved ${reserved()}.`;
       return `Recorded before it was sent. Reserved ${reserved()}.`;
     case 'request.extended':
       return `Reservation extended to ${reserved()}.`;
     case 'request.settled':
-      return detail.end_reason === null ? 'Ended.' : END_WORDS[detail.end_reason];
+      return endWords(detail) ?? 'Ended.';
     case 'request.abandoned':
-      return END_WORDS.abandoned;
+      return endWords({ ...detail, end_reason: 'abandoned' }) ?? 'Ended.';
     case 'request.rejected': {
       const count = numberOf(event['rejected_count']) ?? 1;
       return count > 1
