@@ -4,6 +4,8 @@ import type { FollowedBatch } from '#db/stored/batches.ts';
 import type { BatchFacts } from '#server/batches/batch-facts.ts';
 import {
   AFTER_WINDOW_MS,
+  BATCH_ACTIVE_MS,
+  BATCH_IDLE_LOOK_MS,
   BATCH_LOOK_MS,
   CREATED_BY_MS,
   FOLLOWED_MAX,
@@ -32,20 +34,23 @@ type Reply = { status: number; bytes: Buffer } | null;
 
 /**
  * Follows batches to their end, whether or not a client asks for them, and settles their lines. Each server
- * looks every second for those that are due, takes some and asks their providers. Servers do this and not the
- * worker, since they alone have the credentials. Each line is settled once, whichever server does it:
- * `daybook.settle_batch` deletes its row together with the append.
+ * looks for those that are due, every second while there were any lately, takes some and asks their
+ * providers. Servers do this and not the worker, since they alone have the credentials. Each line is settled
+ * once, whichever server does it: `daybook.settle_batch` deletes its row together with the append.
  */
 export class BatchPoller {
   readonly #relay: Relay;
   readonly #log: Logger;
   readonly #following = new Set<Promise<void>>();
   readonly #stopped = new AbortController();
+  /** Until the next look; none while one runs. */
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | null = null;
+  #activeUntilMs = -Infinity;
 
   constructor(relay: Relay, log: Logger) {
     this.#relay = relay;
+    relay.batchStore.onDue = () => this.#hasten();
     this.#log = log;
     this.#wait();
   }
@@ -60,9 +65,21 @@ export class BatchPoller {
 
   #wait(): void {
     if (this.#stopped.signal.aborted) return;
+    const isActive = this.#following.size > 0 || performance.now() < this.#activeUntilMs;
+    const pauseMs = isActive ? BATCH_LOOK_MS : BATCH_IDLE_LOOK_MS;
     this.#timer = setTimeout(() => {
+      this.#timer = undefined;
       this.#looking = this.#look().finally(() => this.#wait());
-    }, BATCH_LOOK_MS).unref();
+    }, pauseMs).unref();
+  }
+
+  /** A batch of this server's is or becomes due. */
+  #hasten(): void {
+    const wasIdle = performance.now() >= this.#activeUntilMs;
+    this.#activeUntilMs = performance.now() + BATCH_ACTIVE_MS;
+    if (!wasIdle || this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    this.#wait();
   }
 
   async #look(): Promise<void> {
@@ -71,7 +88,9 @@ export class BatchPoller {
       await store.releaseAll();
       const free = FOLLOWED_MAX - this.#following.size;
       if (free === 0) return;
-      for (const batch of await store.takeDue(instance.appender.instance, free)) {
+      const due = await store.takeDue(instance.appender.instance, free);
+      if (due.length > 0) this.#activeUntilMs = performance.now() + BATCH_ACTIVE_MS;
+      for (const batch of due) {
         const follow = this.#follow(batch)
           .catch((error: unknown) => this.#noteFailure(error))
           .finally(() => this.#following.delete(follow));

@@ -25,6 +25,8 @@ import { STORED_CONNECTIONS_MAX, STORED_IDLE_MS } from '#server/stored/bounds.ts
 /** Batches whose lines are not all settled, in the database. */
 export class BatchStore {
   readonly #pool: Pool;
+  /** Called when a batch of this process is or becomes due. */
+  onDue: () => void = () => {};
   /** Batches that still have this process as their holder. */
   readonly #unreleased = new Map<string, { id: string | null; afterMs: number }>();
 
@@ -56,6 +58,7 @@ export class BatchStore {
    */
   async release(batch: string, id: string | null, afterMs: number): Promise<void> {
     this.#unreleased.set(batch, { id, afterMs });
+    this.onDue();
     await this.releaseAll();
   }
 
@@ -89,8 +92,9 @@ export class BatchStore {
     return postponeBatch(this.#pool, batch, ms);
   }
 
-  hasten(name: StoredName): Promise<void> {
-    return hastenBatch(this.#pool, name);
+  async hasten(name: StoredName): Promise<void> {
+    await hastenBatch(this.#pool, name);
+    this.onDue();
   }
 
   noteOutput(name: StoredName, files: Parameters<typeof noteOutput>[2]): Promise<void> {

@@ -44,8 +44,11 @@ export const CREATED_BY_MS = 120_000;
 /** Pages of a provider's list that a batch is looked for in. */
 export const LOOK_PAGES_MAX = 5;
 
-/** How often each server looks for batches that are due, and how many it follows at the same time. */
+/** How often each server looks for batches that are due, and while it has seen none for a time. */
 export const BATCH_LOOK_MS = 1_000;
+export const BATCH_IDLE_LOOK_MS = 5_000;
+export const BATCH_ACTIVE_MS = 60_000;
+/** How many a server follows at the same time. */
 export const FOLLOWED_MAX = 4;
 /** A batch that a server has taken is left to it for so long; each chunk of endings takes it again. */
 export const BATCH_TAKEN_MS = 120_000;
