@@ -184,7 +184,7 @@ function Holder({ hit: { subject, subjects } }: { hit: LimitHit }) {
 
 const COSTS: readonly Column<BacktestLine>[] = [
   {
-    head: 'Account and model',
+    head: 'Account, model',
     cell: ({ account, name, model }) =>
       account === '' ? (
         'Others'
@@ -196,8 +196,8 @@ const COSTS: readonly Column<BacktestLine>[] = [
       ),
   },
   { head: 'Calls', align: 'right', cell: ({ requests }) => showCount(requests), isExtra: true },
-  { head: 'Recorded', align: 'right', cell: ({ before_nanousd: before }) => showCost(before) },
-  { head: 'With changes', align: 'right', cell: ({ after_nanousd: after }) => showCost(after) },
+  { head: 'Before', align: 'right', cell: ({ before_nanousd: before }) => showCost(before) },
+  { head: 'After', align: 'right', cell: ({ after_nanousd: after }) => showCost(after) },
   {
     head: 'Difference',
     align: 'right',
