@@ -24,6 +24,7 @@ import {
 } from '#db/limits/limits.ts';
 import * as account from '#db/events/account-events.ts';
 import * as attribution from '#db/events/attribution-events.ts';
+import { TokensCounted } from '#db/events/count-events.ts';
 import * as billing from '#db/events/billing-events.ts';
 import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
@@ -296,6 +297,7 @@ export const Event = z.discriminatedUnion('type', [
   RequestAbandoned,
   RequestRejected,
   UsageAdjusted,
+  TokensCounted,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];
@@ -351,6 +353,7 @@ export const EVENT_CODES = {
   'request.rejected': 104,
   'quota.adjusted': 1000,
   'usage.adjusted': 1001,
+  'tokens.counted': 1002,
   'attribution.erased': 1010,
   'attribution.key_destroyed': 1011,
   'reconciliation.recorded': 1020,
@@ -372,6 +375,7 @@ export const REQUEST_TYPES = [
   'request.abandoned',
   'request.rejected',
   'usage.adjusted',
+  'tokens.counted',
 ] as const satisfies readonly RequestEvent['type'][];
 
 /** An event as the log has it, with its place there. */
@@ -390,10 +394,7 @@ type InNoStream = { stream: null; version: null };
 
 export const isControl = (placed: Placed): placed is Placed<ControlEvent> => 'actor' in placed.event;
 
-/**
- * Checks one event against the vocabulary.
- * @throws {z.ZodError} when it is of no known type or a field is wrong.
- */
+/** @throws {z.ZodError} when it is of no known type or a field is wrong. */
 export function parseEvent(value: unknown): Event {
   return Event.parse(value);
 }

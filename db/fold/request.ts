@@ -1,8 +1,11 @@
 import type { EndReason, UsageSource } from '#db/events/endings.ts';
 import type { EventOf, RequestEvent } from '#db/events/events.ts';
 
-/** The events of a relayed request. A rejected request is not relayed, and a correction changes none. */
-export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.rejected' | 'usage.adjusted'>>;
+/** The events of a relayed request: neither a rejection, a correction nor a count of tokens is one. */
+export type RequestLifeEvent = Exclude<
+  RequestEvent,
+  EventOf<'request.rejected' | 'usage.adjusted' | 'tokens.counted'>
+>;
 
 /** One relayed request in the log: accepted, perhaps extended, then ended exactly once. */
 export type Request = {

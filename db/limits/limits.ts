@@ -47,6 +47,11 @@ export const RELAYED_ROUTES = [
   '/v1/moderations',
   '/v1/rerank',
   '/v1/images/generations',
+  '/v1/images/edits',
+  '/v1/images/variations',
+  '/v1/audio/transcriptions',
+  '/v1/audio/translations',
+  '/v1/audio/speech',
 ] as const;
 export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 /** The routes of the API, as permissions. */
@@ -70,6 +75,11 @@ export const ROUTE_CODES = {
   '/v1/moderations': 6,
   '/v1/rerank': 7,
   '/v1/images/generations': 8,
+  '/v1/images/edits': 9,
+  '/v1/images/variations': 10,
+  '/v1/audio/transcriptions': 11,
+  '/v1/audio/translations': 12,
+  '/v1/audio/speech': 13,
 } as const satisfies Record<RelayedRoute, number>;
 export const ROUTE_OF = namesByCode(ROUTE_CODES);
 

@@ -34,8 +34,9 @@ const SETTLED = 'request.settled';
 const ABANDONED = 'request.abandoned';
 const REJECTED = 'request.rejected';
 const ADJUSTED = 'usage.adjusted';
+const COUNTED = 'tokens.counted';
 const CALL = [ACCEPTED, EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
-const ALL = [...CALL, REJECTED] as const;
+const ALL = [...CALL, REJECTED, COUNTED] as const;
 const HOLD = [ACCEPTED, EXTENDED, ABANDONED] as const;
 const LATER = [EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
 const END = [SETTLED, ABANDONED] as const;
@@ -53,28 +54,28 @@ export const COLUMNS = [
   { name: 'request', type: 'uuid', needed: ALL },
   { name: 'account', type: 'text', needed: ALL, control: 'optional' },
   { name: 'key', type: 'text', needed: ALL, control: 'optional' },
-  { name: 'model', type: 'text', needed: CALL, optional: [REJECTED], control: 'optional' },
-  { name: 'route', type: 'int2', needed: [ACCEPTED, REJECTED], optional: LATER, codes: ROUTE_CODES },
+  { name: 'model', type: 'text', needed: [...CALL, COUNTED], optional: [REJECTED], control: 'optional' },
+  { name: 'route', type: 'int2', needed: [...SIZED, COUNTED], optional: LATER, codes: ROUTE_CODES },
   { name: 'end_user', type: 'text', optional: ALL },
   { name: 'session', type: 'text', optional: ALL },
   { name: 'tags', type: 'text', optional: ALL, isList: true },
   { name: 'parents', type: 'text', optional: CALL, isList: true },
-  { name: 'upstream', type: 'text', optional: FIGURES },
+  { name: 'upstream', type: 'text', optional: [...FIGURES, COUNTED] },
   { name: 'sse', type: 'bool', needed: [ACCEPTED] },
-  { name: 'body_bytes', type: 'int4', needed: [ACCEPTED], optional: [REJECTED] },
+  { name: 'body_bytes', type: 'int4', needed: [ACCEPTED, COUNTED], optional: [REJECTED] },
   { name: 'hold_tokens', type: 'int8', needed: HOLD, optional: [ADJUSTED, REJECTED] },
   { name: 'retry_count', type: 'int2', optional: [ACCEPTED] },
   { name: 'status', type: 'int2', needed: [SETTLED, REJECTED], optional: [ADJUSTED] },
   { name: 'end_reason', type: 'int2', needed: [...END, ADJUSTED], codes: END_REASONS },
-  { name: 'usage_source', type: 'int2', needed: END, codes: USAGE_SOURCES },
-  { name: 'input_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
+  { name: 'usage_source', type: 'int2', needed: [...END, COUNTED], codes: USAGE_SOURCES },
+  { name: 'input_tokens', type: 'int4', needed: [SETTLED, COUNTED], optional: [ADJUSTED] },
   { name: 'cache_read_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
   { name: 'cache_write_tokens', type: 'int4', optional: FIGURES },
   { name: 'output_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
   { name: 'reasoning_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
   { name: 'attempt_count', type: 'int2', needed: [SETTLED] },
   { name: 'first_byte_ms', type: 'int4', optional: [SETTLED] },
-  { name: 'duration_ms', type: 'int4', needed: [SETTLED] },
+  { name: 'duration_ms', type: 'int4', needed: [SETTLED, COUNTED] },
   { name: 'stream', type: 'text', control: 'needed' },
   { name: 'version', type: 'int4', control: 'needed' },
   { name: 'body', type: 'text', control: 'needed', needed: [ADJUSTED], optional: [...HOLD, SETTLED] },
@@ -83,7 +84,7 @@ export const COLUMNS = [
   { name: 'cost_nanousd', type: 'int8', optional: FIGURES },
   { name: 'upstream_cost_nanousd', type: 'int8', optional: FIGURES },
   { name: 'stated_cost_nanousd', type: 'int8', optional: [SETTLED] },
-  { name: 'admitted_minute', type: 'int4', optional: ALL },
+  { name: 'admitted_minute', type: 'int4', optional: [...CALL, REJECTED] },
   { name: 'price_version', type: 'int4', optional: [SETTLED] },
   { name: 'rejected_count', type: 'int4', needed: [REJECTED] },
   { name: 'error_code', type: 'text', needed: [REJECTED] },

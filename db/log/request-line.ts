@@ -38,9 +38,9 @@ export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
   if (event.end_user !== undefined) line.text(AT.end_user, event.end_user);
   if (event.session !== undefined) line.text(AT.session, event.session);
   if (event.tags !== undefined) line.text(AT.tags, event.tags.join(' '));
-  if (event.type === 'request.rejected') {
-    writeRejection(line, event);
-  } else {
+  if (event.type === 'request.rejected') writeRejection(line, event);
+  else if (event.type === 'tokens.counted') writeTokenCount(line, event);
+  else {
     if (event.parents !== undefined) line.text(AT.parents, event.parents.join(' '));
     if (event.type === 'request.settled') writeSettlement(line, event);
     else if (event.type === 'usage.adjusted') writeCorrection(line, event);
@@ -57,6 +57,14 @@ function writeRejection(line: LineWriter, event: EventOf<'request.rejected'>): v
   line.integer(AT.rejected_count, event.rejected_count, INT4_MAX);
   line.text(AT.error_code, event.error_code);
   writeSize(line, event);
+}
+
+function writeTokenCount(line: LineWriter, event: EventOf<'tokens.counted'>): void {
+  if (event.upstream !== undefined) line.text(AT.upstream, event.upstream);
+  line.integer(AT.body_bytes, event.body_bytes, INT4_MAX);
+  line.integer(AT.usage_source, USAGE_SOURCES[event.usage_source]);
+  line.integer(AT.input_tokens, event.input_tokens, INT4_MAX);
+  line.integer(AT.duration_ms, event.duration_ms, INT4_MAX);
 }
 
 function writeReservation(
@@ -265,12 +273,29 @@ export function requestEvent(line: LineReader): RequestEvent | null {
         if (line.has(AT[figure])) event[figure] = line.integer(AT[figure]);
       return event;
     }
+    case 'tokens.counted': {
+      const event: EventOf<typeof type> = {
+        type,
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        model: line.name(AT.model),
+        route: nameOf(ROUTE_OF, line.integer(AT.route)),
+        body_bytes: line.integer(AT.body_bytes),
+        usage_source: nameOf(USAGE_SOURCE_OF, line.integer(AT.usage_source)),
+        input_tokens: line.integer(AT.input_tokens),
+        duration_ms: line.integer(AT.duration_ms),
+      };
+      addAttribution(event, line);
+      if (line.has(AT.upstream)) event.upstream = line.name(AT.upstream);
+      return event;
+    }
     default:
       return null;
   }
 }
 
-type Call = Exclude<RequestEvent, EventOf<'request.rejected'>>;
+type Call = Exclude<RequestEvent, EventOf<'request.rejected' | 'tokens.counted'>>;
 type Sized = EventOf<'request.accepted' | 'request.rejected'>;
 
 /** What each event of a call may have. Assigned, since spreading it costs twice as much. */

@@ -93,6 +93,8 @@ export class Backtest {
         return this.#abandon(event, read);
       case 'request.rejected':
         return this.#rejectedAsRecorded(read as Placed<typeof event>);
+      case 'tokens.counted':
+        return;
       case 'usage.adjusted':
         return this.#correct(event, minuteOf(read.at.getTime()));
     }

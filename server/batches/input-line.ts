@@ -38,7 +38,8 @@ export function readInputLine(bytes: Buffer, number: number): InputLine | ApiErr
     const span = members.get('body');
     if (!span) return lineError(number, 'has no "body"');
     const body = bytes.subarray(span.start, span.end);
-    const parsed = RELAYED.get(url)?.parse(body) ?? new ApiError('route_not_found');
+    const parse = RELAYED.get(url)?.parse;
+    const parsed = typeof parse === 'function' ? parse(body) : new ApiError('route_not_found');
     if (parsed instanceof ApiError) return ofLine(number, parsed);
     const refused = refuseInBatch(parsed);
     return refused === null ? { customId, route: url, body, parsed } : lineError(number, refused);

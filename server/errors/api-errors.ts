@@ -34,6 +34,11 @@ export const API_ERRORS = {
     type: 'invalid_request_error',
     message: 'The request body is not valid JSON. Send one JSON object.',
   },
+  invalid_form: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'The request body is not a valid multipart form. Send it as form-data with a file.',
+  },
   invalid_value: {
     status: 400,
     type: 'invalid_request_error',

@@ -130,6 +130,7 @@ export function frameOf({ event, position, at }: Placed): Item['frame'] | null {
     case 'request.rejected':
       return { ...event, type: 'refused', ...placed };
     case 'request.extended':
+    case 'tokens.counted':
       return null;
     case 'usage.adjusted':
       return {

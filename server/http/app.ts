@@ -15,6 +15,7 @@ import {
 } from '#server/http/bounds.ts';
 import { limitConnections } from '#server/http/connection-limit.ts';
 import { serveHalfClosed } from '#server/http/half-closed.ts';
+import { countTokens } from '#server/counting/count-tokens.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import { presentsToken, readReadiness } from '#server/http/readiness.ts';
 import { closeAfterReplies, endLingering } from '#server/http/lingering-close.ts';
@@ -37,7 +38,16 @@ import { logRoutes } from '#server/http/log-routes.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { MESSAGES, RELAYED, RESPONSES, errorFormatOf, relayedSpec } from '#server/relay/routes.ts';
+import {
+  COUNT_TOKENS,
+  countSpec,
+  errorFormatOf,
+  isGemini,
+  RELAYED,
+  relayedSpec,
+  RESPONSES,
+} from '#server/relay/routes.ts';
+import { moveKeyToHeader } from '#server/http/key-in-query.ts';
 import type { ModelList } from '#server/models/model-list.ts';
 import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
@@ -68,6 +78,7 @@ export type App = {
  */
 export function createServer(app: App): Server {
   const routes = otherRoutes(app);
+  const isKeyMoved = app.dashboard.config.KEY_IN_QUERY === 'accept';
   const handle = (
     request: IncomingMessage,
     response: ServerResponse,
@@ -76,6 +87,7 @@ export function createServer(app: App): Server {
     const turn = pipelined(request, response);
     if (turn === 'ignore') return;
     const path = normalPath(request.url ?? '/');
+    if (isKeyMoved && isGemini(path)) moveKeyToHeader(request);
     const reply = replyTo(app.relay, request, path);
     const malformed = turn === 'refuse' ? tooManyPipelined() : checkHeaders(request);
     if (malformed) {
@@ -84,17 +96,21 @@ export function createServer(app: App): Server {
       return sendError(request, response, reply, malformed);
     }
     if (unexpected) return sendError(request, response, reply, unexpected);
-    const spec = request.method === 'POST' ? relayedSpec(path, request.url ?? '') : undefined;
+    const isPost = request.method === 'POST';
+    const spec = isPost ? relayedSpec(path, request.url ?? '') : undefined;
     if (spec instanceof ApiError) return sendError(request, response, reply, spec);
     app.replies.add(response, spec !== undefined);
-    if (spec) {
-      handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
+    const orFault = (handled: Promise<void>): void => {
+      handled.catch((error: unknown) => {
         reply.diagnostics?.fault(error);
         if (response.headersSent) response.destroy();
         else sendError(request, response, reply, new ApiError('internal_error'));
       });
-      return;
-    }
+    };
+    if (spec) return orFault(handleCall(app.relay, spec, request, response, reply));
+    const count = isPost ? countSpec(path, request.url ?? '') : undefined;
+    if (count instanceof ApiError) return sendError(request, response, reply, count);
+    if (count) return orFault(countTokens(app.relay, count, request, response, reply));
     request.url = path + queryOf(request.url ?? '');
     // The routes under /api authenticate by cookie, so no page on another origin may read their replies.
     if (request.url.startsWith('/api/')) reply.extraHeaders = [];
@@ -215,7 +231,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   );
 
   for (const [path, allow] of [
-    ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS'] as const),
+    ...[...RELAYED.keys(), COUNT_TOKENS].map((relayed) => [relayed, 'POST, OPTIONS'] as const),
     ...[...MODEL_ROUTES, ...READ_ROUTES].map((route) => [route, 'GET, HEAD, OPTIONS'] as const),
     ...STORED_ROUTES,
     ...FILE_ROUTES,
@@ -263,12 +279,6 @@ function notFound(path: string): ApiError {
   if (WITHOUT_V1.test(path))
     return new ApiError('route_not_found', {
       message: 'There is no such route. The base URL of the API ends in /v1.',
-    });
-  if (path === `${MESSAGES.route}/count_tokens`)
-    return new ApiError('route_not_found', {
-      message:
-        'This relay does not count tokens in advance: a call is counted when it is made. ' +
-        'Clients estimate the number if there is no such route.',
     });
   if (path === '/')
     return new ApiError('route_not_found', {

@@ -48,7 +48,7 @@ export class StoreUnavailable extends Error {
 type Accepted = EventOf<'request.accepted'>;
 type Ending = EventOf<'request.settled'>;
 /** Events that no caller waits for. */
-type Note = EventOf<'request.extended'> | EventOf<'request.rejected'>;
+type Note = EventOf<'request.extended' | 'request.rejected' | 'tokens.counted'>;
 type Entry = {
   event: RequestEvent;
   resolve?: () => void;

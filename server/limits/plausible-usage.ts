@@ -1,3 +1,4 @@
+import type { UsageSource } from '#db/events/endings.ts';
 import type { Usage } from '#db/money.ts';
 import {
   CONTEXT_TOKENS_MAX,
@@ -14,7 +15,13 @@ export type CallSize = {
   /** The limit on all choices together; null: it isn't limited. */
   outputLimit: number | null;
   choices: number;
+  unreported?: Unreported;
 };
+/**
+ * The usage where the provider reports none, of a call that isn't measured by the bytes of its body; null: it
+ * is.
+ */
+export type Unreported = ((outputTokens: number) => { usage: Usage; source: UsageSource }) | null;
 
 /**
  * Whether a call can have used this much. Each token of text covers at least a byte, in the request as in

@@ -187,4 +187,10 @@ export const REQUEST_LISTS: Readonly<Record<RelayedRoute, Shape>> = {
   '/v1/moderations': MODERATION,
   '/v1/rerank': UNBOUNDED,
   '/v1/images/generations': UNBOUNDED,
+  // These are forms, see unbounded-request.ts.
+  '/v1/images/edits': UNBOUNDED,
+  '/v1/images/variations': UNBOUNDED,
+  '/v1/audio/transcriptions': UNBOUNDED,
+  '/v1/audio/translations': UNBOUNDED,
+  '/v1/audio/speech': UNBOUNDED,
 };

@@ -25,12 +25,20 @@ const INSTEAD: Readonly<Record<string, string>> = {
   audio: 'Send the transcript as "content" instead.',
   reasoning: 'Send the item with its "encrypted_content", or without its "id".',
 };
+/** A recording may have any length, whatever its bytes; no limit bounds the tokens of speech and images. */
+const NEVER_BOUNDED: ReadonlySet<RelayedRoute> = new Set<RelayedRoute>([
+  '/v1/images/edits',
+  '/v1/images/variations',
+  '/v1/audio/transcriptions',
+  '/v1/audio/translations',
+  '/v1/audio/speech',
+]);
 const HARD = 'and this account has a hard quota, under which usage must be bounded before a request is sent.';
 
 /**
  * The error of a request whose usage its bytes and its limit on the reply do not bound; null: they do. It
  * names the first field that is not on the list of its route.
- * @param body a valid JSON object.
+ * @param body a valid JSON object, or a form.
  * @param model in the client's words; the upstreams' names for it are in `targets`.
  */
 export function rejectUnbounded(
@@ -52,6 +60,10 @@ export function rejectUnbounded(
       'Use another model, or ask the operator for a soft quota.';
     return new ApiError('invalid_value', { message, param: 'model' });
   }
+  if (NEVER_BOUNDED.has(route))
+    return new ApiError('invalid_value', {
+      message: `Nothing bounds the usage of ${route}, ${HARD} Ask the operator for a soft quota.`,
+    });
   const unlisted = findUnlisted(body, REQUEST_LISTS[route]);
   return unlisted && new ApiError('invalid_value', { message: messageOf(unlisted), param: unlisted.path });
 }

@@ -7,8 +7,11 @@ import { MODELS_PAGE_GEMINI, MODELS_PAGE_MAX, MODELS_PAGE_USUAL } from '#server/
 import { MESSAGES } from '#server/relay/routes.ts';
 import { type ErrorFormat, OPENAI_ERRORS } from '#server/wire/error-format.ts';
 
-/** A model that a key can call. `isChat`: by chat completions, and by protocols translated into them. */
-export type Model = { model: string; upstream: string; isChat: boolean };
+/**
+ * A model that a key can call. `isChat`: by chat completions, and by protocols translated into them.
+ * `embeds`: by embeddings.
+ */
+export type Model = { model: string; upstream: string; isChat: boolean; embeds: boolean };
 
 /** The list of models as one provider's clients expect it. Pure. */
 export type ModelFormat = {
@@ -81,10 +84,13 @@ export const ANTHROPIC_MODELS: ModelFormat = {
 };
 
 /** Without the limits on tokens, which the relay doesn't know. */
-const geminiModel = ({ model, isChat }: Model): object => ({
+const geminiModel = ({ model, isChat, embeds }: Model): object => ({
   name: `models/${model}`,
   displayName: model,
-  supportedGenerationMethods: isChat ? ['generateContent', 'streamGenerateContent'] : [],
+  supportedGenerationMethods: [
+    ...(isChat ? ['generateContent', 'streamGenerateContent', 'countTokens'] : []),
+    ...(embeds ? ['embedContent', 'batchEmbedContents'] : []),
+  ],
 });
 
 const GeminiPage = z.object({

@@ -4,12 +4,13 @@ import { CHAT_COMPLETIONS, RELAYED_ROUTES, type RelayedRoute } from '#db/limits/
 import { authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
 import { authorizePriceOf } from '#server/access/authorize-price.ts';
 import { identify } from '#server/access/identify.ts';
-import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
+import { apiErrorOfModel, findTargets } from '#server/upstreams/find-targets.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { replyOf, sendApiError, sendJson } from '#server/http/respond.ts';
 import {
   ANTHROPIC_MODELS,
   GEMINI_MODELS,
+  type Model,
   type ModelFormat,
   OPENAI_MODELS,
 } from '#server/models/model-formats.ts';
@@ -58,11 +59,14 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
     return permitted.length > 0 ? permitted : (refusals[0] as ApiError);
   };
 
-  /** Whether calls of a model as a chat are admitted, which Gemini's are too. */
-  const isChat = ({ routes: permitted }: Caller, name: string): boolean => {
+  /** Whether calls of a model by the routes that Gemini's methods are calls of are admitted. */
+  const methodsOf = ({ routes: permitted }: Caller, name: string): Pick<Model, 'isChat' | 'embeds'> => {
     const { table } = relay.upstreams;
-    if (permitted instanceof ApiError || !permitted.includes(CHAT_COMPLETIONS)) return false;
-    return apiErrorOfModel(table, table.resolve(name), CHAT_COMPLETIONS) === null;
+    const isServed = (route: RelayedRoute): boolean =>
+      !(permitted instanceof ApiError) &&
+      permitted.includes(route) &&
+      !(findTargets(table, table.resolve(name), route, 'gemini') instanceof ApiError);
+    return { isChat: isServed(CHAT_COMPLETIONS), embeds: isServed('/v1/embeddings') };
   };
 
   /** The caller of a request, or null where an error was sent. */
@@ -81,7 +85,7 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
     if (caller === null) return;
     const models = (await modelList.read())
       .filter(({ model }) => refusalOf(caller, model) === null)
-      .map(({ model, upstream }) => ({ model, upstream, isChat: isChat(caller, model) }));
+      .map(({ model, upstream }) => ({ model, upstream, ...methodsOf(caller, model) }));
     const list = caller.format.list(models, request.url);
     if (list instanceof ApiError) sendApiError(request, response, list);
     else sendJson(response, 200, list);
@@ -94,7 +98,7 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
     const refusal = refusalOf(caller, model);
     const upstream = relay.upstreams.table.servedBy(model)?.name ?? '';
     if (refusal) sendApiError(request, response, refusal);
-    else sendJson(response, 200, caller.format.one({ model, upstream, isChat: isChat(caller, model) }));
+    else sendJson(response, 200, caller.format.one({ model, upstream, ...methodsOf(caller, model) }));
   });
 
   return routes;

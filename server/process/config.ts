@@ -142,6 +142,8 @@ const Environment = z.object({
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
   UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
+  /** Whether Gemini's clients may send their key in the address (`?key=`), which proxies write into logs. */
+  KEY_IN_QUERY: oneOf(['reject', 'accept']).default('reject'),
   MAX_BODY_MB: positiveNumber(1024).default(32),
   /** Memory for bodies and buffered replies, of a server process, of an account and of a key. */
   MAX_BUFFERED_MB: positiveNumber().optional(),

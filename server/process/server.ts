@@ -27,6 +27,7 @@ import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { startDemoUpstream } from '#server/upstreams/demo-upstream.ts';
 import { OpenReplies } from '#server/http/open-replies.ts';
 import { storeCosignatures, LogProofs } from '#server/http/log-proofs.ts';
+import { CountLimiter } from '#server/counting/count-limiter.ts';
 import { CallHistory } from '#server/limits/call-history.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { type FirstKey, offerFirstKey } from '#server/process/first-key.ts';
@@ -184,6 +185,7 @@ export async function serve(
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     requestLog,
     history: new CallHistory(),
+    counts: new CountLimiter(),
     upstreams,
     deadlines: new Deadlines(),
     timeouts: {

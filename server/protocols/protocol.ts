@@ -18,6 +18,11 @@ export function protocolOf(route: RelayedRoute): Protocol | null {
     case '/v1/moderations':
     case '/v1/rerank':
     case '/v1/images/generations':
+    case '/v1/images/edits':
+    case '/v1/images/variations':
+    case '/v1/audio/transcriptions':
+    case '/v1/audio/translations':
+    case '/v1/audio/speech':
       return null;
   }
 }

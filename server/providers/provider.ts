@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Usage } from '#db/money.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
@@ -60,11 +61,15 @@ export type ProviderCall = {
 export type ProviderRequest = {
   /** Behind the upstream's base address. */
   path: string;
-  body: Buffer;
+  body: Buffer | Readable;
+  /** Absent: JSON. */
+  contentType?: string;
   /** More headers than those of the upstream itself, in pairs. */
   headers: readonly string[];
   /** Members of the client's request that this protocol has no place for, by their names. */
   unsupported: readonly string[];
+  /** Whether it is for the provider's own API, beside the one of the upstream's dialect. */
+  isOwn?: true;
   /** Fields that were lost when the request was translated from the client's protocol; absent: it wasn't. */
   untranslated?: readonly string[];
 };

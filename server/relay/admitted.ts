@@ -70,7 +70,7 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
     model,
     route,
     sse: parsed.sse,
-    body_bytes: body.bytes.length,
+    body_bytes: body.bytes.length + (body.rest?.length ?? 0),
     hold_tokens: hold.tokens,
     hold_cost_nanousd: hold.cost,
     admitted_minute: hold.minute,
@@ -89,8 +89,9 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
  * What binds a call: to the upstream and credential that keep the state of its session, or of its key where
  * it has none, as far as its provider keeps any.
  */
-export function bindingOf({ key, parsed, attribution, heldBy }: Admitted): CallBinding {
-  return { affinity: parsed.storage === undefined ? null : (attribution.session ?? key.id), heldBy };
+export function bindingOf({ key, parsed, attribution, heldBy, body }: Admitted): CallBinding {
+  const affinity = parsed.storage === undefined ? null : (attribution.session ?? key.id);
+  return { affinity, heldBy, rest: body.rest ?? null };
 }
 
 /** Copies the fields of a call's attribution to one of its events. */

@@ -6,6 +6,7 @@ import type { ReplyUsage } from '#server/relay/reply-usage.ts';
 import { type Choice, choose } from '#server/upstreams/choose.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
+import type { BodyRest } from '#server/wire/read-body.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
 /** The next attempt: its upstream and credential, and the pause before it. */
@@ -20,9 +21,11 @@ export type CallBinding = {
   affinity: string | null;
   /** The only credential that has what the call continues; null: any will do. */
   heldBy: UpstreamConnectionPool | null;
+  /** A body that streams through; null: it can be sent again. */
+  rest: Pick<BodyRest, 'isUnread'> | null;
 };
 
-const UNBOUND: CallBinding = { affinity: null, heldBy: null };
+const UNBOUND: CallBinding = { affinity: null, heldBy: null, rest: null };
 
 type Running = Choice & { startedMs: number; hasReply: boolean };
 
@@ -35,6 +38,7 @@ type Running = Choice & { startedMs: number; hasReply: boolean };
 export class AttemptSequence {
   readonly #targets: readonly Target[];
   readonly #affinity: string | null;
+  readonly #rest: CallBinding['rest'];
   readonly #startedMs = performance.now();
   // Copied with each of few entries, since an array that grows reserves room for sixteen.
   #tried: readonly UpstreamConnectionPool[] = [];
@@ -53,9 +57,10 @@ export class AttemptSequence {
   constructor(
     targets: readonly Target[],
     diagnostics?: Pick<RequestDiagnostics, 'attemptFailed'>,
-    { affinity, heldBy }: CallBinding = UNBOUND,
+    { affinity, heldBy, rest }: CallBinding = UNBOUND,
   ) {
     this.#affinity = affinity;
+    this.#rest = rest;
     if (heldBy !== null)
       this.#tried = targets.flatMap(({ upstream }) => upstream.pools.filter((pool) => pool !== heldBy));
     this.#diagnostics = diagnostics;
@@ -175,6 +180,7 @@ export class AttemptSequence {
   }
 
   #isOver(nowMs: number): boolean {
+    if (this.#rest?.isUnread === false) return true;
     return this.#records.length >= ATTEMPTS_MAX || nowMs - this.#startedMs > NEW_ATTEMPT_WITHIN_MS;
   }
 

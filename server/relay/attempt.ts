@@ -20,18 +20,14 @@ import {
   type ReplyUsage,
   streamUsage,
 } from '#server/relay/reply-usage.ts';
-import {
-  assertTransition,
-  ATTEMPT_TRANSITIONS,
-  type AttemptState,
-  IllegalTransition,
-} from '#server/relay/transitions.ts';
+import { type AttemptState, enterAttemptState, IllegalTransition } from '#server/relay/transitions.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
 import { readErrorReply } from '#server/relay/upstream-errors.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { HEAD_HELD_MS } from '#server/upstreams/bounds.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
+import { BytesReader } from '#server/media/bytes-reader.ts';
 import { skipBlank } from '#server/wire/json.ts';
 import { SlabCollector } from '#server/wire/slab-collector.ts';
 import { releaseSlab } from '#server/wire/slabs.ts';
@@ -69,6 +65,8 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   run(pool: UpstreamConnectionPool): Promise<AttemptOutcome> {
     this.#deadline = this.#options.deadlines.watch(this);
+    // While the request is being sent the silence is not the upstream's.
+    this.#options.call.body.rest?.watch(() => this.#clock.forgive());
     pool.send(this.#options.call, this.#options.request, this);
     return this.#outcome.promise;
   }
@@ -85,7 +83,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     if (status < 200) return this.#fail('upstream_error', 'upstream_error', 'unreadable');
     this.#clock.headCame();
     const { call } = this.#options;
-    const head = readReplyHead(status, headers, call.parsed.sse, call.redactor);
+    const head = readReplyHead(status, headers, call.parsed.sse, call.redactor, call.parsed.replies);
     this.#head = head;
     if (this.#isGateOpen) return this.#orFault(() => this.#begin(head));
     controller.pause();
@@ -108,7 +106,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     this.#controller = null;
+    const invalid = this.#options.call.body.rest?.failure;
     if (this.#state === 'rejected') this.#failByReply();
+    else if (invalid && !this.#head) this.#resolveBeforeReply(invalid, 'upstream_rejected', null);
     else if (this.#head) this.#fail('upstream_disconnected', 'upstream_disconnected', 'cut');
     else this.#fail(...transportFailure(error));
   }
@@ -211,8 +211,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
       case 'unreadable':
         return this.#fail('upstream_error', 'upstream_error', 'unreadable');
       case 'sse':
+      case 'bytes':
         this.#transition('streaming');
-        this.#reader = provider.sse(call);
+        this.#reader = head.form === 'sse' ? provider.sse(call) : new BytesReader(call.redactor);
         owner.replyStarted(this.#clock.headAfterMs as number);
         this.#isHeadHeld = owner.canFallBack;
         if (this.#isHeadHeld) return;
@@ -349,6 +350,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     // A reply that the provider has completed stays complete when its connection breaks afterwards.
     const isComplete = reader.complete && reason !== 'service_unavailable';
     if (isComplete) writer.end(reader.close?.() ?? undefined);
+    else if (this.#head?.form === 'bytes') writer.destroy();
     else writer.endWithError(new ApiError(code), reader.insideEvent, reader.dataEvents);
     this.#finish(isComplete ? 'completed' : reason);
   }
@@ -362,9 +364,8 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   }
 
   #endOf(reason: EndReason, usage: ReplyUsage): CallEnd {
-    const firstByteMs = this.#clock.headAfterMs;
-    const facts = this.#facts(usage);
-    return { ...usage, facts, reason: this.#isDraining ? 'client_disconnected' : reason, firstByteMs };
+    const seen = this.#isDraining ? 'client_disconnected' : reason;
+    return { ...usage, facts: this.#facts(usage), reason: seen, firstByteMs: this.#clock.headAfterMs };
   }
 
   #facts({ facts }: ReplyUsage): ReplyUsage['facts'] {
@@ -380,8 +381,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   }
 
   #transition(to: AttemptState): void {
-    assertTransition('attempt', ATTEMPT_TRANSITIONS, this.#state, to);
-    this.#state = to;
+    this.#state = enterAttemptState(this.#state, to);
   }
 
   /** Reports a mistake of ours to the call: undici would take it for a failure of the connection. */

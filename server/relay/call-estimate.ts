@@ -7,12 +7,12 @@ import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import type { CallNeed } from '#server/limits/waiting-call.ts';
 import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
 import { unitsOf } from '#server/limits/call-units.ts';
-import type { CallSize } from '#server/limits/plausible-usage.ts';
+import type { CallSize, Unreported } from '#server/limits/plausible-usage.ts';
 import { partsBound, promptBound } from '#server/limits/prompt-bound.ts';
 import { promptSize, type PromptSize } from '#server/limits/prompt-estimate.ts';
 import { callNeed, countsCost, hasHardLimit } from '#server/limits/call-need.ts';
 import { type CallEnd, isAllText } from '#server/relay/reply-usage.ts';
-import type { ParsedRequest } from '#server/wire/request-parser.ts';
+import type { ParsedRequest, StatedSize } from '#server/wire/request-parser.ts';
 
 /**
  * What a call has to reserve before it may leave. Pure.
@@ -31,6 +31,7 @@ import type { ParsedRequest } from '#server/wire/request-parser.ts';
 export type CallEstimate = {
   need: CallNeed;
   isHard: boolean;
+  unreported: Unreported;
   /** Tokens reserved for the prompt. */
   promptTokens: number;
   /** The tokens charged for the prompt where the provider reports no usage. */
@@ -61,19 +62,25 @@ export function estimateCall(
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
   // Also without a limit: a back-test of other limits reads the estimate from the log.
-  const size = promptSize(body);
+  const { sized } = asked;
+  const size = sized ? sizeOf(sized) : promptSize(body);
   const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
-  const priced = subjects.some(countsCost) ? (price?.sell ?? price?.cost)?.schedule.units : undefined;
-  const units = unitsOf(body, asked.model, choices, priced ?? NO_UNITS, asked.makesImages);
+  const allPriced = (price?.sell ?? price?.cost)?.schedule.units ?? NO_UNITS;
+  const priced = subjects.some(countsCost) ? allPriced : NO_UNITS;
+  const units = sized?.units ?? unitsOf(body, asked.model, choices, priced, asked.makesImages);
   const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute, units);
   const replySize = { promptTokens, expectedTokens: expected.replyTokens, choices, ownLimit };
   const need = callNeed(replySize, subjects, isHard, cost);
   return {
     need,
     isHard,
+    unreported: sized ? (output) => sized.unreported(allPriced, output) : null,
     promptTokens,
-    promptLikely: Math.min(likelyPrompt(size, expected), isHard ? promptTokens : TOKENS_MAX),
+    promptLikely: sized
+      ? promptTokens
+      : Math.min(likelyPrompt(size, expected), isHard ? promptTokens : TOKENS_MAX),
     isMeasured:
+      sized === undefined &&
       expected.isPromptDue &&
       asked.storage !== 'refers' &&
       size.textBytes === body.length &&
@@ -85,11 +92,16 @@ export function estimateCall(
 }
 
 const NO_UNITS: readonly Unit[] = [];
+const sizeOf = ({ promptTokens: tokens }: StatedSize): PromptSize => ({
+  tokens,
+  textBytes: 0,
+  fileTokens: 0,
+});
 
 /** The tokens of a prompt by the measured bytes per token, else by the weights of its bytes. */
-function likelyPrompt(
+export function likelyPrompt(
   { tokens, textBytes, fileTokens }: PromptSize,
-  { bytesPerToken }: ExpectedCall,
+  { bytesPerToken }: Pick<ExpectedCall, 'bytesPerToken'>,
 ): number {
   return bytesPerToken === null ? tokens : Math.ceil(textBytes / bytesPerToken) + fileTokens;
 }
@@ -125,13 +137,13 @@ export function learnCall(
  * @param tokenLimit the limit on each choice in place of the client's own; null: the client's is kept.
  */
 export function callSize(
-  { promptLikely, choices, ownLimit }: CallEstimate,
+  { promptLikely, choices, ownLimit, unreported }: CallEstimate,
   requestBytes: number,
   tokenLimit: number | null,
 ): CallSize {
   const limit = tokenLimit ?? ownLimit;
   const outputLimit = limit === null ? null : limit * choices;
-  return { promptEstimate: promptLikely, requestBytes, outputLimit, choices };
+  return { promptEstimate: promptLikely, requestBytes, outputLimit, choices, unreported };
 }
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
@@ -142,7 +154,7 @@ export function tokenLimitOf(
     choices,
     ownLimit,
     cost,
-  }: Omit<CallEstimate, 'need' | 'promptLikely' | 'isMeasured'>,
+  }: Omit<CallEstimate, 'need' | 'promptLikely' | 'isMeasured' | 'unreported'>,
   hold: Readonly<Amounts>,
 ): number | null {
   if (!isHard) return null;

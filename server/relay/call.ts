@@ -18,7 +18,7 @@ import { type CallEnd, endSeenByClient, faultEnd, unsentEnd } from '#server/rela
 import { callSize, learnCall, lostCharge } from '#server/relay/call-estimate.ts';
 import type { Deadline, DeadlineTarget } from '#server/relay/deadlines.ts';
 import { endCall } from '#server/relay/settle.ts';
-import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
+import { type CallState, enterCallState } from '#server/relay/transitions.ts';
 import { StoredReply } from '#server/stored/stored-reply.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 import { releaseBody } from '#server/wire/read-body.ts';
@@ -60,7 +60,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#budget = parsed.sse ? new Budget({ estimate, hold, subjects, call: this }) : null;
     const { requestId, extraHeaders, errorFormat } = reply;
     const { fencing } = relay;
-    const client = new ClientWriter({ response, requestId, extraHeaders, errorFormat, fencing }, this);
+    const options = { response, requestId, extraHeaders, errorFormat, fencing, rest: admitted.body.rest };
+    const client = new ClientWriter(options, this);
     this.#writer = keyed?.begin(client, () => response.destroyed && this.#clientDisconnected()) ?? client;
     const parties = { relay, admitted, accepted: this.#accepted, writer: this.#writer };
     this.#stored = parsed.isStored === true ? new StoredReply(parties) : null;
@@ -299,8 +300,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   #transition(to: CallState): void {
-    assertTransition('call', CALL_TRANSITIONS, this.#state, to);
-    this.#state = to;
+    this.#state = enterCallState(this.#state, to);
   }
 
   get #isOver(): boolean {

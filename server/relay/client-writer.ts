@@ -4,6 +4,7 @@ import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { resetConnection } from '#server/http/reset-connection.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
+import type { BodyRest } from '#server/wire/read-body.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
 /** The producer of the bytes, which is paused while the client reads nothing. */
@@ -16,6 +17,8 @@ export type ClientWriterOptions = {
   extraHeaders: readonly string[];
   /** The format of errors; absent: OpenAI's. */
   errorFormat?: ErrorFormat | undefined;
+  /** The rest of the request, which must not keep its client from reading the end of its reply. */
+  rest?: Pick<BodyRest, 'discard'> | undefined;
   /** Whether this process may still deliver for its instance. */
   fencing: FencingGuard;
 };
@@ -141,6 +144,7 @@ export class ClientWriter {
   /** Ends the response. From here on the client is slow until its connection has taken the last byte. */
   #endResponse(bytes?: Buffer | string, nowMs = performance.now()): void {
     this.#fullSinceMs = nowMs;
+    this.#options.rest?.discard();
     this.#options.response.end(bytes);
   }
 

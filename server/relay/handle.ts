@@ -27,8 +27,11 @@ import { findTargets } from '#server/upstreams/find-targets.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import { OVERLOAD_DELAY_MS } from '#server/relay/bounds.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import type { CallerSpec } from '#server/access/caller-spec.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
-import type { ParsedRequest } from '#server/wire/request-parser.ts';
+import type { FormSpec } from '#server/media/form-requests.ts';
+import { readForm } from '#server/media/upload.ts';
+import type { ParsedRequest, RequestParser } from '#server/wire/request-parser.ts';
 import { checkMedia, clientRetryCount, type Reply, sendError } from '#server/relay/reply.ts';
 
 /** Whose call a request is. */
@@ -66,9 +69,12 @@ type Incoming = {
   startedMs: number;
 };
 
+/** An open call: its caller is known and may use its route. */
+export type OpenedCall = { key: Key; context: RequestContext; open: OpenCall };
+
 /**
  * A call of a relayed route, from the first look at its headers to its end. Each stage either goes on or
- * refuses. The call is open from here on: it counts as concurrent before its body has been received.
+ * refuses.
  * @param identify finds the key where it does not come by its secret.
  * @param receive gets the body where it isn't that of the request.
  */
@@ -78,35 +84,58 @@ export async function handleCall(
   request: IncomingMessage,
   response: ClientReply,
   reply: Reply,
-  identify: Identify = spec.apiKeyHeader ? BY_HEADER[spec.apiKeyHeader] : bySecret,
+  identify?: Identify,
   receive: Receive = receiveBody,
 ): Promise<void> {
   const startedMs = performance.now();
-  const { readModel } = relay;
-  if (relay.phase === 'stopped') return sendError(request, response, reply, new ApiError('shutting_down'));
-  if (relay.openCalls.isFull || relay.fencing.delayMs > OVERLOAD_DELAY_MS)
-    return sendError(request, response, reply, new ApiError('relay_overloaded'));
-  // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
-  const isFit = readModel.isCurrent() && relay.fencing.isValid(startedMs);
-  if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));
-
-  const key = identify(relay, request);
-  if (key instanceof ApiError) return sendError(request, response, reply, key);
-  const context = requestContextOf(request, spec.route, relay.trustedProxies);
-  const open =
-    authorize(key, context, readModel) ??
-    checkMedia(request.headers) ??
-    relay.openCalls.open(key, readModel.limitsOf(key));
-  if (open instanceof ApiError) {
-    relay.rejections.note(key, { request: reply.requestId, route: spec.route }, open);
-    return sendError(request, response, reply, open);
-  }
+  const opened = openCall(relay, { spec, request, response, reply, startedMs }, identify);
+  if (opened === null) return;
+  const { key, context, open } = opened;
   try {
     await admit(relay, { spec, request, response, reply, receive, startedMs }, key, context, open);
   } finally {
     open.close();
   }
 }
+
+/**
+ * Identifies and authorizes the caller by the headers. The call is open from here on: it counts as concurrent
+ * before its body has been received.
+ * @returns null: an error was sent.
+ */
+export function openCall(
+  relay: Relay,
+  { spec, request, response, reply, startedMs }: Omit<Incoming, 'spec' | 'receive'> & { spec: CallerSpec },
+  identify: Identify = spec.apiKeyHeader ? BY_HEADER[spec.apiKeyHeader] : bySecret,
+): OpenedCall | null {
+  const { readModel } = relay;
+  const refused = (refusal: ApiError): null => {
+    sendError(request, response, reply, refusal);
+    return null;
+  };
+  if (relay.phase === 'stopped') return refused(new ApiError('shutting_down'));
+  if (relay.openCalls.isFull || relay.fencing.delayMs > OVERLOAD_DELAY_MS)
+    return refused(new ApiError('relay_overloaded'));
+  // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
+  const isFit = readModel.isCurrent() && relay.fencing.isValid(startedMs);
+  if (!isFit) return refused(new ApiError('store_unavailable'));
+
+  const key = identify(relay, request);
+  if (key instanceof ApiError) return refused(key);
+  const context = requestContextOf(request, spec.route, relay.trustedProxies);
+  const open =
+    authorize(key, context, readModel) ??
+    checkMedia(request.headers, typeof spec.parse !== 'function') ??
+    relay.openCalls.open(key, readModel.limitsOf(key));
+  if (!(open instanceof ApiError)) return { key, context, open };
+  relay.rejections.note(key, { request: reply.requestId, route: spec.route }, open);
+  return refused(open);
+}
+
+/** Clients write another boundary into each attempt, so that no two of them are the same request. */
+const UNKEYED_FORM = new ApiError('invalid_value', {
+  message: "A form can't have an Idempotency-Key, since each attempt is another form. Leave the header out.",
+});
 
 /** A request whose model its key may use. */
 type Permitted = Incoming & {
@@ -136,19 +165,31 @@ async function admit(
   let body: Body | null = null;
   const rejected: RejectedCall = { request: reply.requestId, route: spec.route };
   const refused = (refusal: ApiError): void => {
+    body?.rest?.discard();
     if (body) releaseBody(body);
     relay.rejections.note(key, rejected, refusal);
     sendError(request, response, reply, refusal);
   };
 
+  const { parse } = spec;
   // The headers of a WebSocket's handshake belong to none of its messages.
   const idempotencyKey = incoming.receive === receiveBody ? readIdempotencyKey(request) : null;
   if (idempotencyKey instanceof ApiError) return refused(idempotencyKey);
-  const received = await incoming.receive(relay, request, response, open);
+  if (idempotencyKey !== null && typeof parse !== 'function') return refused(UNKEYED_FORM);
+  const received = await (typeof parse === 'function'
+    ? incoming.receive(relay, request, response, open)
+    : readForm(request, response, {
+        maxBytes: relay.maxBodyBytes,
+        hold: (bytes) => open.holdBody(bytes),
+        schema: parse.schema,
+      }));
   if (received === null) return;
   if (received instanceof ApiError) return refused(received);
-  body = received;
-  const parsed = spec.parse(body.bytes);
+  const isForm = 'reader' in received;
+  body = isForm ? received.body : received;
+  const parsed = isForm
+    ? (parse as FormSpec).parse(received.reader, received.boundary, received.bytes)
+    : (parse as RequestParser)(body.bytes);
   if (parsed instanceof ApiError) return refused(parsed);
   // An alias that may lead elsewhere now.
   if (readModel.unapplied.ofModel(parsed.model)) return refused(new ApiError('relay_outdated'));
@@ -250,6 +291,7 @@ async function reserve(relay: Relay, permitted: Permitted, keyed: KeyedCall | nu
     protocolHeaders: permitted.protocolHeaders,
   });
   const refusal = await call.run();
+  body.rest?.discard();
   if (refusal) sendError(request, response, reply, refusal);
 }
 
@@ -284,7 +326,7 @@ const NO_HEADERS: readonly string[] = [];
 const HEADER_CHARACTERS_MAX = 2_000;
 
 /** Those of these headers that came, in pairs, as far as they are what such headers are. */
-function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): readonly string[] {
+export function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): readonly string[] {
   return names.flatMap((name) => {
     const value = headers[name];
     return typeof value === 'string' && value.length <= HEADER_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(value)

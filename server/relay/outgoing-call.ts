@@ -1,4 +1,5 @@
 import { ApiError } from '#server/errors/api-error.ts';
+import { embeddingCall } from '#server/protocols/gemini/embeddings.ts';
 import { protocolOf } from '#server/protocols/protocol.ts';
 import { translateCall } from '#server/protocols/translate.ts';
 import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
@@ -49,6 +50,8 @@ export function outgoingCall(
       message: 'No upstream of this model has background responses. Set "background" to false.',
       param: 'background',
     });
+  if (protocol === 'gemini' && call.route === '/v1/embeddings')
+    return embeddingCall(call, provider, upstream.ownProtocol === 'gemini');
   if (from === null || protocols.has(from)) {
     const request = provider.request(call);
     return request instanceof ApiError ? request : { provider, call, request };

@@ -12,6 +12,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
+import type { CountLimiter } from '#server/counting/count-limiter.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { Registry } from '#db/registry.ts';
 import type { OpenCalls } from '#server/limits/open-calls.ts';
@@ -59,6 +60,8 @@ export type Relay = {
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
   history: CallHistory;
+  /** Counts of tokens in the current minute. */
+  counts: CountLimiter;
   upstreams: Upstreams;
   deadlines: Deadlines;
   timeouts: ReplyTimeouts;

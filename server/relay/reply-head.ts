@@ -1,3 +1,4 @@
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
 import { type HeadFacts, headFacts } from '#server/wire/reply-facts.ts';
 import type { ProviderRequest } from '#server/providers/provider.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
@@ -11,11 +12,21 @@ export type ReplyHead = {
   /** Names of the request's fields that a provider's package does not support. */
   unsupported: string | undefined;
   facts: HeadFacts;
-  /** `error`: not a success. `unreadable`: a success in a form that no client of ours expects. */
-  form: 'sse' | 'json' | 'error' | 'unreadable';
+  /**
+   * `json`: read whole, as texts are. `bytes`: relayed as they come. `error`: not a success. `unreadable`: a
+   * success in a form that no client of ours expects.
+   */
+  form: 'sse' | 'json' | 'bytes' | 'error' | 'unreadable';
 };
 
+/** Which other replies a call can have; see {@link ParsedRequest}. */
+type Replies = ParsedRequest['replies'];
+
 const JSON_TYPE = 'application/json';
+const BYTES_TYPE = 'application/octet-stream';
+/** Transcripts as text and subtitles. */
+const TEXT = /^\s*(?:text\/(?:plain|vtt|srt)|application\/x-subrip)\s*(?:[;,]|$)/i;
+const AUDIO = /^\s*(?:audio\/[\w.+-]+|application\/(?:octet-stream|ogg))\s*(?:[;,]|$)/i;
 const SSE_TYPE = 'text/event-stream; charset=utf-8';
 
 export type ReplyHeaders = Record<string, string | string[] | undefined>;
@@ -38,14 +49,16 @@ export function readReplyHead(
   headers: ReplyHeaders,
   isSseAsked: boolean,
   redactor: Redactor,
+  replies?: Replies,
 ): ReplyHead {
   const contentType = firstOf(headers['content-type']) ?? '';
+  const usual = isSseAsked ? SSE_TYPE : replies === 'audio' ? BYTES_TYPE : JSON_TYPE;
   const unsupported = namesOf(firstOf(headers[UNSUPPORTED_HEADER]));
   const encoding = firstOf(headers['content-encoding']) ?? 'identity';
-  const form = formOf(status, contentType || (isSseAsked ? SSE_TYPE : JSON_TYPE), encoding);
+  const form = formOf(status, contentType || usual, encoding, replies);
   return {
     status,
-    contentType: form === 'sse' ? SSE_TYPE : form === 'json' ? jsonTypeOf(contentType) : '',
+    contentType: typeOf(form, contentType || usual),
     retryAfter: firstOf(headers['retry-after']),
     unsupported:
       unsupported !== undefined && redactor.errorText(unsupported) === unsupported ? unsupported : undefined,
@@ -54,13 +67,35 @@ export function readReplyHead(
   };
 }
 
-function formOf(status: number, contentType: string, encoding: string): ReplyHead['form'] {
+function formOf(status: number, contentType: string, encoding: string, replies: Replies): ReplyHead['form'] {
   if (status < 200 || status >= 300) return 'error';
   // Compressed in a way that isn't known: those that are come decoded.
   if (encoding !== 'identity') return 'unreadable';
   if (/^\s*text\/event-stream\s*(?:[;,]|$)/i.test(contentType)) return 'sse';
+  if (replies === 'audio' && AUDIO.test(contentType)) return 'bytes';
+  if (replies === 'text' && TEXT.test(contentType)) return 'json';
   return /^\s*application\/(?:[\w.+-]+\+)?json\s*(?:[;,]|$)/i.test(contentType) ? 'json' : 'unreadable';
 }
+
+function typeOf(form: ReplyHead['form'], contentType: string): string {
+  switch (form) {
+    case 'sse':
+      return SSE_TYPE;
+    case 'json':
+      return TEXT.test(contentType) ? shortTypeOf(contentType) : jsonTypeOf(contentType);
+    case 'bytes':
+      return shortTypeOf(contentType);
+    case 'error':
+    case 'unreadable':
+      return '';
+  }
+}
+
+/** The type without parameters other than a charset. */
+const shortTypeOf = (contentType: string): string => {
+  const [type = ''] = /^[\w.+/-]+/.exec(contentType.trim()) ?? [];
+  return /charset *= *"?utf-8/i.test(contentType) ? `${type}; charset=utf-8` : type;
+};
 
 const jsonTypeOf = (contentType: string): string =>
   /^application\/json; ?charset=utf-8$/i.test(contentType) ? `${JSON_TYPE}; charset=utf-8` : JSON_TYPE;

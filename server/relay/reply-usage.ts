@@ -28,13 +28,9 @@ export function unsentEnd(reason: EndReason, status = CLIENT_CLOSED_STATUS): Cal
 }
 
 /** The upstream had the request, and nothing of its reply was read: it may well charge for the prompt. */
-function promptUsage({ promptEstimate }: CallSize): ReplyUsage {
-  return {
-    status: CLIENT_CLOSED_STATUS,
-    usage: { ...NOTHING, input: promptEstimate },
-    source: 'estimated',
-    facts: NO_FACTS,
-  };
+function promptUsage({ promptEstimate, unreported }: CallSize): ReplyUsage {
+  const usage = unreported?.(0).usage ?? { ...NOTHING, input: promptEstimate };
+  return { status: CLIENT_CLOSED_STATUS, usage, source: 'estimated', facts: NO_FACTS };
 }
 
 /**
@@ -42,7 +38,7 @@ function promptUsage({ promptEstimate }: CallSize): ReplyUsage {
  * reply had begun has worked, by an unknown amount.
  */
 export function errorUsage(form: ReplyHead['form'] | undefined, call: CallSize): ReplyUsage {
-  if (form === 'json' || form === 'sse') return promptUsage(call);
+  if (form === 'json' || form === 'sse' || form === 'bytes') return promptUsage(call);
   return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none', facts: NO_FACTS };
 }
 
@@ -59,9 +55,11 @@ export function consumedUsage(
   isUnanswered: boolean,
 ): ReplyUsage {
   if (form === undefined) return isUnanswered ? promptUsage(call) : charged;
-  if (form === 'sse' && reader !== null) return streamUsage(charged.status, call, reader, bytes);
+  if ((form === 'sse' || form === 'bytes') && reader !== null)
+    return streamUsage(charged.status, call, reader, bytes);
   if (form !== 'json' || bytes === 0) return charged;
   const output = Math.ceil(bytes / BYTES_PER_TOKEN);
+  if (call.unreported) return { ...charged, ...call.unreported(output) };
   return { ...charged, usage: { ...NOTHING, input: call.promptEstimate, output }, source: 'estimated' };
 }
 
@@ -101,6 +99,7 @@ export function streamUsage(
   // A provider that reports no output beside a text that was relayed is not believed.
   if (usage && !isImplausible && (usage.output > 0 || output === 0))
     return { status, usage, source: 'provider', facts };
+  if (call.unreported) return { status, ...call.unreported(output), facts };
   const prompt = isImplausible ? null : (reply.promptUsage ?? promptOf(usage));
   return {
     status,
@@ -130,6 +129,7 @@ export function jsonUsage(
   const isImplausible = reply.isImplausible || (usage !== null && !isPlausible(usage, call, replyBytes));
   if (usage && !isImplausible) return { status, usage, source: 'provider', facts };
   const output = Math.ceil(reply.outputBytes() / BYTES_PER_TOKEN);
+  if (call.unreported) return { status, ...call.unreported(output), facts };
   return {
     status,
     usage: { ...NOTHING, input: call.promptEstimate, ...(isImplausible ? null : prompt), output },

@@ -26,7 +26,7 @@ const CORS_HEADERS: readonly string[] = [
   'access-control-expose-headers',
   [
     'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry',
-    'x-daybook-unsupported, x-daybook-untranslated, x-quota-reset',
+    'x-daybook-unsupported, x-daybook-untranslated, x-daybook-count-source, x-quota-reset',
     'idempotent-replayed, original-request',
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests',
     'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
@@ -100,10 +100,13 @@ export function bareRefusal(refusal: ApiError, requestId: string): string {
   return `${head}\r\n${body}`;
 }
 
-/** JSON only, and not compressed. A missing Content-Type is taken for JSON, as many clients send none. */
-export function checkMedia(headers: IncomingHttpHeaders): ApiError | null {
+/**
+ * JSON, or a form, and not compressed. A missing Content-Type is taken for JSON, as many clients send none;
+ * the one of a form is read with its boundary.
+ */
+export function checkMedia(headers: IncomingHttpHeaders, isForm = false): ApiError | null {
   const type = headers['content-type'];
-  if (type !== undefined && !/^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i.test(type)) {
+  if (!isForm && type !== undefined && !/^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i.test(type)) {
     return new ApiError('unsupported_media_type');
   }
   const encoding = headers['content-encoding'];

@@ -67,6 +67,12 @@ export const CALL_TRANSITIONS: Transitions<CallState> = {
   settled: [],
 };
 
+/** @throws {IllegalTransition} */
+export function enterCallState(from: CallState, to: CallState): CallState {
+  assertTransition('call', CALL_TRANSITIONS, from, to);
+  return to;
+}
+
 /**
  * One attempt of a call: the exchange with one upstream, from the request to the last byte of its reply.
  * `Attempt.run` sends the request and resolves, once, with the outcome. The attempt writes replies to
@@ -101,3 +107,9 @@ export const ATTEMPT_TRANSITIONS: Transitions<AttemptState> = {
   streaming: ['ended'],
   ended: [],
 };
+
+/** @throws {IllegalTransition} */
+export function enterAttemptState(from: AttemptState, to: AttemptState): AttemptState {
+  assertTransition('attempt', ATTEMPT_TRANSITIONS, from, to);
+  return to;
+}

@@ -24,7 +24,7 @@ type Parties = {
 };
 
 /**
- * Sends a request for a stored object to its upstream.
+ * Sends a request that runs no model to an upstream.
  * @param timeout ends the exchange with a TimeoutError.
  * @returns the reply's bytes without credentials, its error in the relay's words, or null: the client has
  * disconnected.

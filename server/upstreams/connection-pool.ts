@@ -21,7 +21,7 @@ export type UpstreamConnectionPool = {
   readonly circuit: CircuitBreaker;
   /** Sends a call; the handler receives everything that follows. */
   send(call: ProviderCall, request: ProviderRequest, handler: Dispatcher.DispatchHandler): void;
-  /** Sends a request other than a call, for what the upstream stores. @throws if there is no reply. */
+  /** Sends a request that runs no model. @throws if there is no reply. */
   exchange(request: UpstreamRequest): Promise<UpstreamReply>;
   /**
    * The upstream's own list of its models, parsed from JSON. @throws {ModelListError} where the reply is
@@ -34,10 +34,12 @@ export type UpstreamConnectionPool = {
   destroy(): Promise<void>;
 };
 
-/** A request other than a call. `path` is behind the upstream's base address. */
+/** `path` is behind the upstream's base address. */
 export type UpstreamRequest = {
   method: 'GET' | 'POST' | 'DELETE';
   path: string;
+  /** Whether it is for the provider's own API, see {@link ConnectionPoolOptions}. */
+  isOwn?: boolean;
   /** The type that is asked for; absent: JSON. */
   accept?: string;
   /** Headers beside those of the upstream itself, in pairs; with a body, those that describe it. */
@@ -61,6 +63,8 @@ export type ConnectionPoolOptions = {
   headers: readonly string[];
   /** The path of its list of models, and the headers of that request. */
   models: { path: string; headers: readonly string[] };
+  /** The provider's own API, beside the one of the upstream's dialect; null: it has no other. */
+  own: { base: URL; headers: readonly string[] } | null;
   /** Opens connections, and decides which addresses are allowed. */
   connect: NonNullable<Pool.Options['connect']>;
 };
@@ -80,20 +84,27 @@ export const CONNECTIONS = {
 } as const satisfies Pool.Options;
 
 const NO_HEADERS: readonly string[] = [];
+/** An own Accept-Encoding, since the client's would let the upstream compress its reply. */
+const COMMON: readonly string[] = ['accept-encoding', 'identity', 'user-agent', 'daybook'];
+const JSON_TYPE = 'application/json';
+const JSON_BODY: readonly string[] = ['content-type', JSON_TYPE];
 
 export function openConnectionPool({
   base,
   credential,
   headers,
   models,
+  own: ownApi,
   connect,
 }: ConnectionPoolOptions): UpstreamConnectionPool {
   acceptContinueReplies();
   const pool = new Pool(base.origin, { ...CONNECTIONS, connect });
-  // An own Accept-Encoding, since the client's would let the upstream compress its reply.
-  const common = ['accept-encoding', 'identity', 'user-agent', 'daybook', ...headers];
-  const jsonHeaders = ['content-type', 'application/json', 'accept', 'application/json', ...common];
-  const sseHeaders = ['content-type', 'application/json', 'accept', 'text/event-stream', ...common];
+  const common = [...COMMON, ...headers];
+  const ownCommon = ownApi === null ? common : [...COMMON, ...ownApi.headers];
+  const ownBase = ownApi?.base ?? base;
+  const jsonHeaders = [...JSON_BODY, 'accept', 'application/json', ...common];
+  const sseHeaders = [...JSON_BODY, 'accept', 'text/event-stream', ...common];
+  const ownHeaders = [...JSON_BODY, 'accept', 'application/json', ...ownCommon];
 
   async function exchange({
     method,
@@ -101,12 +112,13 @@ export function openConnectionPool({
     accept = 'application/json',
     headers: own = NO_HEADERS,
     body,
+    isOwn = false,
     signal,
   }: UpstreamRequest): Promise<UpstreamReply> {
     const reply = await pool.request({
-      path: pathBelow(base, path),
+      path: pathBelow(isOwn ? ownBase : base, path),
       method,
-      headers: ['accept', accept, ...common, ...own],
+      headers: ['accept', accept, ...(isOwn ? ownCommon : common), ...own],
       body: body ?? null,
       signal,
     });
@@ -120,13 +132,19 @@ export function openConnectionPool({
     credential,
     circuit: new CircuitBreaker(),
     send({ parsed: asked, traceparent = null }, request, handler) {
-      const own = asked.sse ? sseHeaders : jsonHeaders;
+      const isOwn = request.isOwn === true;
+      const own =
+        request.contentType === undefined && asked.replies === undefined
+          ? isOwn
+            ? ownHeaders
+            : asked.sse
+              ? sseHeaders
+              : jsonHeaders
+          : ['content-type', request.contentType ?? JSON_TYPE, 'accept', '*/*', ...common];
       const trace = traceparent === null ? NO_HEADERS : ['traceparent', traceparent];
       const all = request.headers.length + trace.length === 0 ? own : [...own, ...request.headers, ...trace];
-      pool.dispatch(
-        { path: pathBelow(base, request.path), method: 'POST', headers: all, body: request.body },
-        new DecodingHandler(handler),
-      );
+      const path = pathBelow(isOwn ? ownBase : base, request.path);
+      pool.dispatch({ path, method: 'POST', headers: all, body: request.body }, new DecodingHandler(handler));
     },
     exchange,
     async getModels(timeoutMs, maxBytes) {

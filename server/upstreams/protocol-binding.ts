@@ -22,8 +22,28 @@ export type ProtocolBinding = {
   /** The protocols whose calls it takes as they are. */
   protocols: readonly Protocol[];
   tokenLimitMember: TokenLimitMember;
+  /** The protocol in which it counts the tokens of a request; null: it doesn't. */
+  counting: CountedProtocol | null;
+  /** The provider's own API, beside the one of its dialect; null: it has no other. */
+  own: OwnApi | null;
   /** How a chat that was translated from another protocol has the reasoning of earlier replies. */
   reasoning: ReasoningForm;
+};
+
+/** Protocols that have requests for the number of tokens. */
+export type CountedProtocol = 'messages' | 'gemini';
+
+/** Gemini's own API, which has methods that its compatible one lacks. */
+type OwnApi = {
+  protocol: 'gemini';
+  /** Its base address, from that of the upstream. */
+  baseOf(base: URL): URL;
+  credentialHeaders(secret: string): readonly string[];
+};
+const GEMINI: OwnApi = {
+  protocol: 'gemini',
+  baseOf: (compatible) => new URL(compatible.href.replace(/\/openai\/?$/, '')),
+  credentialHeaders: (secret) => (secret === '' ? [] : ['x-goog-api-key', secret]),
 };
 
 const MODELS = { path: '/models', headers: [] };
@@ -43,6 +63,8 @@ export function bindProtocol(terms: UpstreamTerms): ProtocolBinding {
         protocols: (terms.routes ?? routes).map(protocolOf).filter((each) => each !== null),
         tokenLimitMember,
         reasoning,
+        counting: dialect === 'gemini' ? 'gemini' : dialect === 'vllm' ? 'messages' : null,
+        own: dialect === 'gemini' ? GEMINI : null,
       };
     }
     case 'anthropic':
@@ -54,6 +76,8 @@ export function bindProtocol(terms: UpstreamTerms): ProtocolBinding {
         protocols: ['messages'],
         tokenLimitMember: 'max_tokens',
         reasoning: 'details',
+        counting: 'messages',
+        own: null,
       };
     case 'bridge':
       // The bridge writes replies in OpenAI's format; its package writes the requests.
@@ -71,6 +95,8 @@ export function bindProtocol(terms: UpstreamTerms): ProtocolBinding {
         protocols: ['chat'],
         tokenLimitMember: 'max_tokens',
         reasoning: 'content',
+        counting: null,
+        own: null,
       };
     case 'gemini':
       return {
@@ -82,6 +108,8 @@ export function bindProtocol(terms: UpstreamTerms): ProtocolBinding {
         protocols: ['gemini'],
         tokenLimitMember: 'max_tokens',
         reasoning: 'details',
+        counting: 'gemini',
+        own: { ...GEMINI, baseOf: (base) => base },
       };
   }
 }

@@ -10,7 +10,7 @@ import {
   openConnectionPool,
 } from '#server/upstreams/connection-pool.ts';
 import { Redactor } from '#server/wire/redactor.ts';
-import { bindProtocol } from '#server/upstreams/protocol-binding.ts';
+import { bindProtocol, type CountedProtocol } from '#server/upstreams/protocol-binding.ts';
 
 /** A configured endpoint with its connections. */
 export type Upstream = {
@@ -24,6 +24,10 @@ export type Upstream = {
   readonly protocols: ReadonlySet<Protocol>;
   readonly tokenLimitMember: TokenLimitMember;
   readonly reasoning: ReasoningForm;
+  /** The protocol in which it counts the tokens of a request; null: it doesn't. */
+  readonly counting: CountedProtocol | null;
+  /** The protocol of the provider's own API, beside the one of its dialect; null: it has no other. */
+  readonly ownProtocol: 'gemini' | null;
   /** The connections of each credential. */
   readonly pools: readonly UpstreamConnectionPool[];
   /** The circuit of the endpoint, whatever the credential. */
@@ -48,7 +52,7 @@ const NOWHERE = 'https://unknown.invalid';
 export function openUpstream({ name, terms, credentials }: UpstreamDefinition, connect: ConnectTo): Upstream {
   const base = new URL(terms.base_url ?? NOWHERE);
   const binding = bindProtocol(terms);
-  const { provider, credentialHeaders: headersOf, models, routes, tokenLimitMember } = binding;
+  const { provider, credentialHeaders: headersOf, models, routes, tokenLimitMember, own } = binding;
   const redactor = new Redactor(
     credentials.map(({ secret }) => secret),
     [base.hostname.replace(/^\[|\]$/g, '')],
@@ -66,6 +70,7 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
           credential: credential.id,
           headers: headersOf(credential.secret),
           models,
+          own: own && { base: own.baseOf(base), headers: own.credentialHeaders(credential.secret) },
           connect: connect(terms),
         });
   return {
@@ -77,6 +82,8 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
     protocols: new Set(binding.protocols),
     tokenLimitMember: terms.token_limit ?? tokenLimitMember,
     reasoning: binding.reasoning,
+    counting: binding.counting,
+    ownProtocol: own?.protocol ?? null,
     pools: credentials.map(openPool),
     circuit: new CircuitBreaker(),
   };

@@ -3,7 +3,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { SlabCollector } from '#server/wire/slab-collector.ts';
 import { bytesHeldFor, releaseSlab } from '#server/wire/slabs.ts';
 
-/** A request's body, received completely. */
+/** A request's body, received completely, or its beginning. */
 export type Body = {
   /** The bytes as received; while they are changed in place for an upstream, see `restoreBody`. */
   bytes: Buffer;
@@ -13,6 +13,24 @@ export type Body = {
   copy?: Buffer;
   /** The end of the bytes before additions were written over it. */
   overwritten?: { at: number; bytes: Buffer };
+  /** What follows the bytes; absent: they are the whole body. */
+  rest?: BodyRest;
+};
+
+/** The rest of a body that streams through. It can be read once. */
+export type BodyRest = {
+  /** Whether nothing was read yet: until then another attempt can send the whole body. */
+  readonly isUnread: boolean;
+  /** Its bytes; null: the client doesn't state them. */
+  readonly length: number | null;
+  /** Why the rest was rejected while it was read. */
+  readonly failure: ApiError | null;
+  /** @param progress called with each chunk that is read. */
+  watch(progress: () => void): void;
+  /** @throws {Error} where it ends early or is invalid. */
+  chunks(): AsyncGenerator<Buffer, void>;
+  /** Discards the rest, so that the client receives its reply. */
+  discard(): void;
 };
 
 export type BodyLimits = {
@@ -74,7 +92,7 @@ export function readBody(
   });
 }
 
-function tooLarge(maxBytes: number): ApiError {
+export function tooLarge(maxBytes: number): ApiError {
   return new ApiError('request_too_large', {
     message:
       `The request body exceeds the limit of ${Math.floor(maxBytes / 1024 / 1024)} MiB. ` +

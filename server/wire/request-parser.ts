@@ -1,8 +1,11 @@
+import type { UsageSource } from '#db/events/endings.ts';
+import type { Usage } from '#db/money.ts';
+import type { Unit, UnitCounts } from '#db/pricing/parts.ts';
 import { MODEL_NAME } from '#db/events/parts.ts';
 import { CHOICES_MAX } from '#server/wire/bounds.ts';
 import { ATTRIBUTION_MEMBERS } from '#server/attribution/sources.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire/json.ts';
+import { JsonError, scanObject, type ScannedObject, type Span, valueOf } from '#server/wire/json.ts';
 
 /** What the relay needs to know of a request; all else passes untouched. */
 export type ParsedRequest = {
@@ -24,7 +27,27 @@ export type ParsedRequest = {
   isStored?: boolean;
   /** Whether the provider goes on with the reply when its client has left. */
   isBackground?: boolean;
+  /** Where its body is a form: the boundary, and the place of the model's name. */
+  form?: { boundary: string; model: Span };
+  /** Its size, where that isn't the size of its body. */
+  sized?: StatedSize;
+  /** Replies beside JSON and events: a text, which is read whole, or audio, which is relayed as it comes. */
+  replies?: 'text' | 'audio';
   scanned: ScannedObject;
+};
+
+/** The size of a request whose body is not the text of its prompt. */
+export type StatedSize = {
+  /** The likely tokens of its prompt. */
+  promptTokens: number;
+  /** Units with a price of their own. */
+  units: UnitCounts;
+  /**
+   * The usage where the provider reports none.
+   * @param priced the units that its model has a price for.
+   * @param outputTokens as far as they were counted.
+   */
+  unreported(priced: readonly Unit[], outputTokens: number): { usage: Usage; source: UsageSource };
 };
 
 /** The fields that are read of the requests of a route. */

@@ -67,6 +67,7 @@ const PURE = [
   'db/attribution/value.ts',
   'db/events/attribution-events.ts',
   'db/events/billing-events.ts',
+  'db/events/count-events.ts',
   'db/events/parts.ts',
   'db/events/subjects.ts',
   'db/events/events.ts',

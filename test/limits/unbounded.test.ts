@@ -40,10 +40,17 @@ const BODIES: Readonly<Record<RelayedRoute, object>> = {
   '/v1/moderations': { input: 'hi' },
   '/v1/rerank': { query: 'hi', documents: ['hi'] },
   '/v1/images/generations': { prompt: 'hi' },
+  '/v1/images/edits': { prompt: 'hi' },
+  '/v1/images/variations': {},
+  '/v1/audio/transcriptions': {},
+  '/v1/audio/translations': {},
+  '/v1/audio/speech': { input: 'hi', voice: 'alloy' },
 };
 /** A query is read again with each document, and images have a price that no limit bounds. */
-const NEVER_BOUNDED: readonly RelayedRoute[] = ['/v1/rerank', '/v1/images/generations'];
-const BOUNDED = RELAYED_ROUTES.filter((route) => !NEVER_BOUNDED.includes(route));
+const NEVER_BOUNDED: readonly RelayedRoute[] = ['/v1/rerank', '/v1/images/generations', '/v1/audio/speech'];
+/** Forms have tests of their own, in test/media/. */
+const FORMS = /edits|variations|transcriptions|translations/;
+const BOUNDED = RELAYED_ROUTES.filter((route) => !NEVER_BOUNDED.includes(route) && !FORMS.test(route));
 
 const UNBOUNDED: [RelayedRoute, object, string][] = [
   ['/v1/messages', { thread: { type: 'continue', previous_message_id: 'msg_1' } }, 'thread'],

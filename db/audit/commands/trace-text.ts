@@ -33,6 +33,11 @@ export function describeEvent(event: RequestEvent): string {
     }
     case 'usage.adjusted':
       return describeCorrection(event);
+    case 'tokens.counted':
+      return (
+        `tokens counted for ${event.model} by ${event.route}: ${event.input_tokens}, ` +
+        (event.usage_source === 'provider' ? `as ${event.upstream} counted` : 'estimated')
+      );
   }
 }
 

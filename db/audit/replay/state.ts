@@ -58,6 +58,8 @@ export class ReplayState {
     switch (event.type) {
       case 'request.rejected':
         return this.usage.apply(event);
+      case 'tokens.counted':
+        return;
       case 'usage.adjusted':
         this.usage.apply(event);
         return this.#correct(event);

@@ -11,10 +11,7 @@ export function geminiParser(model: string, sse: boolean): RequestParser {
   return (body) => {
     const scanned = scanRequest(body, MEMBERS);
     if (scanned instanceof ApiError) return scanned;
-    if (!scanned.members.has('contents')) {
-      const message = 'The field "contents" is missing.';
-      return new ApiError('missing_required_parameter', { message, param: 'contents' });
-    }
+    if (!scanned.members.has('contents')) return missing('contents');
     if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
     const span = scanned.members.get('generationConfig');
     const limit = span && asRecord(valueOf(body, span))?.['maxOutputTokens'];
@@ -22,3 +19,18 @@ export function geminiParser(model: string, sse: boolean): RequestParser {
     return { model, sse, includeUsage: true, completionLimit, choices: 1, scanned };
   };
 }
+
+/** Reads requests of `countTokens`: the contents, or a whole request for contents. */
+export function geminiCountParser(model: string): RequestParser {
+  return (body) => {
+    const names = ['contents', 'generateContentRequest'];
+    const scanned = scanRequest(body, names);
+    if (scanned instanceof ApiError) return scanned;
+    if (!names.some((name) => scanned.members.has(name))) return missing('contents');
+    if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
+    return { model, sse: false, includeUsage: true, completionLimit: null, choices: 1, scanned };
+  };
+}
+
+const missing = (param: string): ApiError =>
+  new ApiError('missing_required_parameter', { message: `The field "${param}" is missing.`, param });

@@ -32,6 +32,13 @@ const MESSAGES = '/v1/messages';
 const MODERATIONS = '/v1/moderations';
 const RERANK = '/v1/rerank';
 const IMAGES = '/v1/images/generations';
+const IMAGE_EDITS = '/v1/images/edits';
+const IMAGE_VARIATIONS = '/v1/images/variations';
+const ALL_IMAGES = [IMAGES, IMAGE_EDITS, IMAGE_VARIATIONS] as const;
+const TRANSCRIPTIONS = '/v1/audio/transcriptions';
+const TRANSLATIONS = '/v1/audio/translations';
+const SPEECH = '/v1/audio/speech';
+const AUDIO = [TRANSCRIPTIONS, TRANSLATIONS, SPEECH] as const;
 
 const PLAIN: DialectTraits = {
   credentialIn: 'authorization',
@@ -52,14 +59,14 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   openai: {
     ...PLAIN,
     baseUrl: 'https://api.openai.com/v1',
-    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MODERATIONS, IMAGES],
+    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MODERATIONS, ...ALL_IMAGES, ...AUDIO],
     tokenLimitMember: 'max_completion_tokens',
   },
   // Its v1 API, `https://RESOURCE.openai.azure.com/openai/v1`: the older one wants a version in the query.
   azure: {
     ...PLAIN,
     credentialIn: 'api-key',
-    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, IMAGES],
+    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, IMAGES, IMAGE_EDITS, ...AUDIO],
     tokenLimitMember: 'max_completion_tokens',
   },
   openrouter: {
@@ -68,20 +75,20 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES],
     reasoning: 'details',
   },
-  vllm: { ...SELF_HOSTED, routes: [...SELF_HOSTED.routes, RERANK] },
+  vllm: { ...SELF_HOSTED, routes: [...SELF_HOSTED.routes, RERANK, TRANSCRIPTIONS, TRANSLATIONS] },
   ollama: SELF_HOSTED,
   lmstudio: SELF_HOSTED,
   groq: {
     ...PLAIN,
     baseUrl: 'https://api.groq.com/openai/v1',
-    routes: [CHAT, RESPONSES],
+    routes: [CHAT, RESPONSES, ...AUDIO],
     tokenLimitMember: 'max_completion_tokens',
   },
   // Refuses every member that it does not know, `max_completion_tokens` and `include_usage` among them.
   mistral: {
     ...PLAIN,
     baseUrl: 'https://api.mistral.ai/v1',
-    routes: [CHAT, EMBEDDINGS, MODERATIONS],
+    routes: [CHAT, EMBEDDINGS, MODERATIONS, TRANSCRIPTIONS],
     supportsStreamOptions: false,
   },
   deepseek: { ...PLAIN, baseUrl: 'https://api.deepseek.com', routes: [CHAT], reasoning: 'content' },

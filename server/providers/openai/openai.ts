@@ -2,6 +2,9 @@ import type { Dialect } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { parseError } from '#server/providers/openai/errors.ts';
+import { parseTranscript } from '#server/providers/openai/audio-reply.ts';
+import { AudioSse } from '#server/providers/openai/audio-sse.ts';
+import { formRequest } from '#server/providers/openai/form-request.ts';
 import { responses } from '#server/providers/openai/responses.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { type BodyChanges, bodyForUpstream } from '#server/wire/splice-body.ts';
@@ -19,12 +22,14 @@ export function createOpenai(dialect: Dialect): Provider {
   const isResponses = ({ route }: ProviderCall): boolean => route === '/v1/responses';
   return {
     request: (call) => (isResponses(call) ? responses.request(call) : requestOf(call, supportsStreamOptions)),
-    sse: (call) =>
-      isResponses(call)
-        ? responses.sse(call)
-        : new ChatSse(call.parsed.sse && !call.parsed.includeUsage, call.redactor),
+    sse: (call) => {
+      if (isResponses(call)) return responses.sse(call);
+      const { sse, includeUsage, replies } = call.parsed;
+      return replies ? new AudioSse(call.redactor) : new ChatSse(sse && !includeUsage, call.redactor);
+    },
     json: (bytes, call) => {
       if (isResponses(call)) return responses.json(bytes, call);
+      if (call.parsed.replies === 'text') return parseTranscript(bytes);
       return call.parsed.makesImages === true ? parseImagesReply(bytes) : parseJsonReply(bytes);
     },
     parseError: parseError,
@@ -33,6 +38,7 @@ export function createOpenai(dialect: Dialect): Provider {
 
 function requestOf(call: ProviderCall, supportsStreamOptions: boolean): ProviderRequest | ApiError {
   const { route, body, parsed: asked, model } = call;
+  if (asked.form !== undefined) return formRequest(call);
   const limit = limitOf(call);
   if (limit === null) return new ApiError('route_not_found');
   const unsupported =
@@ -63,6 +69,13 @@ function limitOf({
     case '/v1/images/generations':
       // Nothing is written, or images, which no member limits.
       return { tokenLimit: null, tokenLimitMember };
+    case '/v1/audio/speech':
+      return { tokenLimit: null, tokenLimitMember };
+    // These bodies are forms.
+    case '/v1/images/edits':
+    case '/v1/images/variations':
+    case '/v1/audio/transcriptions':
+    case '/v1/audio/translations':
     case '/v1/responses':
     case '/v1/messages':
       return null;

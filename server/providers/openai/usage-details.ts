@@ -17,7 +17,8 @@ export function usageDetails(
   usage: Record<string, unknown>,
   { input, cached, cacheWrite = 0, output, reasoning }: Usage,
 ): UsageDetails | 'implausible' | undefined {
-  const prompt = usage['prompt_tokens_details'] ?? usage['input_tokens_details'];
+  const prompt =
+    usage['prompt_tokens_details'] ?? usage['input_tokens_details'] ?? usage['input_token_details'];
   const reply = usage['completion_tokens_details'] ?? usage['output_tokens_details'];
   const serverTools = asRecord(usage['server_side_tool_usage_details']);
   const hour = Math.min(detail(usage['cache_creation'], 'ephemeral_1h_input_tokens'), cacheWrite);

@@ -165,6 +165,19 @@ export const ANY_REQUEST: Made<RequestEvent> = {
     },
     { requiredKeys: [...CALL, 'end_reason', 'reference', 'reason', 'adjusted_by'] },
   ),
+  'tokens.counted': fc.record(
+    {
+      type: one('tokens.counted' as const),
+      ...call,
+      route: anyRoute,
+      body_bytes: int4,
+      upstream: slug,
+      usage_source: ending.usage_source,
+      input_tokens: int4,
+      duration_ms: int4,
+    },
+    { requiredKeys: [...CALL, 'route', 'body_bytes', 'usage_source', 'input_tokens', 'duration_ms'] },
+  ),
   'request.rejected': fc.record(
     {
       type: one('request.rejected' as const),

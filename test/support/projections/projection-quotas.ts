@@ -55,7 +55,8 @@ class QuotaFold {
     const minute = minuteOf(at.getTime());
     if (!('actor' in event)) {
       if (event.type === 'usage.adjusted') this.#correct(event, position, minute);
-      else if (event.type !== 'request.rejected') this.#life(event, position, minute);
+      else if (event.type !== 'request.rejected' && event.type !== 'tokens.counted')
+        this.#life(event, position, minute);
       return;
     }
     if (event.type === 'quota.adjusted') return this.#adjust(event, position);

@@ -67,7 +67,7 @@ const placed = (frames: readonly Frame[]): number[] =>
 
 /** Said otherwise than the code says it: one event at a time, without regard to cost. */
 function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSignedIn: boolean): boolean {
-  if (event.type === 'request.extended') return false;
+  if (event.type === 'request.extended' || event.type === 'tokens.counted') return false;
   if ('request' in event) {
     const outcome =
       event.type === 'request.accepted'

@@ -56,6 +56,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'quota.adjusted': ['key', 'parent', 'tag'],
     'sink.configured': ['only_account', 'position'],
     'invoice.issued': ['closing_balance_nanousd'],
+    'tokens.counted': ['upstream'],
     'usage.adjusted': [
       'route',
       'upstream',
@@ -192,6 +193,7 @@ describe('the numbers that the log stores', () => {
       'request.rejected': 104,
       'quota.adjusted': 1000,
       'usage.adjusted': 1001,
+      'tokens.counted': 1002,
       'attribution.erased': 1010,
       'attribution.key_destroyed': 1011,
       'reconciliation.recorded': 1020,

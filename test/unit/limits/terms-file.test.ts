@@ -91,8 +91,9 @@ describe('a file of terms', () => {
       { routes: ['/v1/images'] },
       [
         'routes[0] must be one of /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses',
-        '/v1/messages, /v1/moderations, /v1/rerank, /v1/images/generations, /v1/files, /v1/batches',
-        '/v1/models, /v1/usage, /v1/requests, /v1/live.',
+        '/v1/messages, /v1/moderations, /v1/rerank, /v1/images/generations, /v1/images/edits',
+        '/v1/images/variations, /v1/audio/transcriptions, /v1/audio/translations, /v1/audio/speech',
+        '/v1/files, /v1/batches, /v1/models, /v1/usage, /v1/requests, /v1/live.',
       ].join(', '),
     ],
     ['an origin without its scheme', { origins: ['none', 'app.example.com'] }, `origins[1] ${origin}.`],

@@ -7,7 +7,7 @@ import { RELAYED } from '#server/relay/routes.ts';
 
 function parse(route: string, body: object): ParsedRequest | ApiError {
   const spec = RELAYED.get(route);
-  if (!spec) throw new Error(`there is no route ${route}`);
+  if (typeof spec?.parse !== 'function') throw new Error(`there is no route ${route} that takes JSON`);
   return spec.parse(Buffer.from(JSON.stringify(body)));
 }
 

@@ -60,6 +60,7 @@ const TYPES: Record<EventType, true> = {
   'log.epoch_started': true,
   'log.read': true,
   'usage.adjusted': true,
+  'tokens.counted': true,
   'quota.adjusted': true,
   'attribution.erased': true,
   'attribution.key_destroyed': true,
@@ -89,6 +90,7 @@ const GROUP_NAMES: Record<Group, string> = {
   registration: 'Sign-up',
   log: 'Event log',
   usage: 'Corrections',
+  tokens: 'Token counts',
   quota: 'Quotas',
   attribution: 'Attribution',
   reconciliation: 'Reconciliation',
@@ -313,6 +315,10 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const requests = event.rejected_count > 1 ? showCounted(event.rejected_count, 'request') : 'Request';
       const reason = `${event.status} ${event.error_code}`;
       return `${requests} with key ${quoted(names.key(event.key))} rejected: ${reason}.`;
+    }
+    case 'tokens.counted': {
+      const how = event.usage_source === 'provider' ? '' : ', estimated';
+      return `Tokens of a request for ${event.model} counted: ${showCount(event.input_tokens)}${how}.`;
     }
     case 'usage.adjusted': {
       const request = `Request for ${event.model} with key ${quoted(names.key(event.key))}`;

@@ -14,6 +14,11 @@ const ROUTES: typeof RELAYED_ROUTES = [
   '/v1/moderations',
   '/v1/rerank',
   '/v1/images/generations',
+  '/v1/images/edits',
+  '/v1/images/variations',
+  '/v1/audio/transcriptions',
+  '/v1/audio/translations',
+  '/v1/audio/speech',
 ];
 
 type AdvancedSettingsProps = {
