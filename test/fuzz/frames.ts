@@ -13,8 +13,9 @@ import {
 } from './target.ts';
 
 /**
- * Random and hostile WebSocket frames to both live feeds while calls run: the process survives, memory stays
- * within a bound, a client that breaks the protocol or sends a message is disconnected, and nothing is left.
+ * Random and hostile WebSocket frames to both live feeds and to `/v1/responses` while calls run: the process
+ * survives, memory stays within a bound, a client that breaks the protocol or sends the feed a message is
+ * disconnected, and nothing is left.
  */
 
 export type FramesReport = TargetReport & {
@@ -42,8 +43,11 @@ export async function fuzzFrames(target: Target, random: Random, ms: number): Pr
     const go = (): boolean => performance.now() < endMs && running.violations.length < VIOLATIONS_MAX;
     const viewer = async (): Promise<void> => {
       while (go()) {
-        const mustClose = chance(random, 2);
-        const conversation = session(random, handshake(random, target, cookie), mustClose);
+        const isFeed = !chance(random, 3);
+        const mustClose = isFeed && chance(random, 2);
+        const opening = isFeed ? handshake(random, target, cookie) : responsesHandshake(target);
+        const messages = isFeed ? [] : Array.from({ length: random.below(40) }, () => responseRequest(random));
+        const conversation = session(random, opening, mustClose, messages);
         const { received, isClosedByServer } = await converse(target.port, conversation);
         counts.connections++;
         const head = received.slice(0, received.indexOf(HEAD_END) + HEAD_END.length);
@@ -94,6 +98,41 @@ function handshake(random: Random, { port, key }: Target, cookie: string): Buffe
   return rawRequest(lines, { start: `GET ${path}${query} HTTP/1.1`, body: '' });
 }
 
+const responsesHandshake = ({ key }: Target): Buffer =>
+  rawRequest(
+    [
+      'Upgrade: websocket',
+      'Connection: Upgrade',
+      'Sec-WebSocket-Version: 13',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      `Authorization: Bearer ${key}`,
+    ],
+    { start: 'GET /v1/responses HTTP/1.1', body: '' },
+  );
+
+/** A message that requests a response, or nearly so. */
+function responseRequest(random: Random): Buffer {
+  const model = pick(random, [
+    'ok',
+    's:tokens=30,every=2ms',
+    's:tokens=2000',
+    's:end=cut@3',
+    's:status=503',
+    5,
+  ]);
+  const message = JSON.stringify({
+    type: pick(random, ['response.create', 'response.create', 'response.create', 'response.steer', null]),
+    model,
+    input: pick(random, ['hi', [], [{ role: 'user', content: 'x'.repeat(random.below(20_000)) }], 7]),
+    store: chance(random, 2),
+    ...(chance(random, 2) ? { stream_id: pick(random, ['a', 'b', '', `s${random.below(60)}`]) } : {}),
+    ...(chance(random, 8) ? { generate: pick(random, [false, true, 1]) } : {}),
+    ...(chance(random, 8) ? { previous_response_id: 'resp_1' } : {}),
+  });
+  const isCut = chance(random, 10);
+  return frameBytes(text(isCut ? message.slice(0, random.below(message.length)) : message));
+}
+
 type Frame = {
   opcode: number;
   payload: Buffer;
@@ -129,9 +168,15 @@ const times = (count: number, frame: (index: number) => Frame): Buffer[] =>
   Array.from({ length: count }, (_, index) => frameBytes(frame(index)));
 
 /** A handshake and frames behind it. Those that must close end with a message, which the feed never takes. */
-function session(random: Random, opening: Buffer, mustClose: boolean): Conversation {
+function session(
+  random: Random,
+  opening: Buffer,
+  mustClose: boolean,
+  messages: readonly Buffer[],
+): Conversation {
   const pause = pick(random, [0, 1, 20]);
   const frames = Array.from({ length: 1 + random.below(4) }, () => harmlessOrNot(random, mustClose)).flat();
+  frames.unshift(...messages);
   if (mustClose) frames.push(frameBytes(text('{}')));
   const bytes = Buffer.concat(frames);
   const steps = chance(random, 4)
