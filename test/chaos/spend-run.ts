@@ -62,7 +62,7 @@ const ACCOUNTS = ['Account1', 'Account2', 'Account3'];
 const CALL_TIMEOUT_MS = 20_000;
 const RECOVERED_WITHIN_MS = 180_000;
 /** A start that finds no database, or takes too long on a busy machine, is repeated as an operator would. */
-const STARTS_MAX = 5;
+const STARTS_MAX = 10;
 const DELIVERED_WITHIN_MS = 180_000;
 /** Without an administrator's help: the longest pause, and the time for the events of an outage. */
 const DELIVERED_ALONE_WITHIN_MS = 1_200_000;

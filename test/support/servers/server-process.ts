@@ -23,7 +23,7 @@ export type ServerProcess = {
 };
 
 const ROOT = path.join(import.meta.dirname, '../../..');
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 180_000;
 const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
 
 /**

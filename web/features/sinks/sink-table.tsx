@@ -1,6 +1,6 @@
 import type { SinkRow } from '#server/contract/sinks.ts';
 import { type NameOf, useAccountNames } from '../../lib/api/names.ts';
-import { showCount } from '../../lib/format/show.ts';
+import { showCount, showCounted, showDuration } from '../../lib/format/show.ts';
 import { Menu, type MenuItem } from '../../ui/dialog/menu.tsx';
 import { Empty } from '../../ui/layout/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
@@ -65,11 +65,16 @@ const columns = (nameOf: NameOf, { mayChange, onOpen }: Omit<SinkTableProps, 'si
     cell: (sink) => (
       <>
         <SinkState {...sink} />
+        {sink.behind > 0 && (
+          <p className="text-xs text-muted md:hidden">
+            {showCounted(sink.behind, 'event')} behind, {showDuration(sink.behind_ms)} old
+          </p>
+        )}
         <SinkFailure sink={sink} />
       </>
     ),
   },
-  { head: 'Lag', align: 'right', cell: (sink) => <SinkLag {...sink} /> },
+  { head: 'Lag', align: 'right', cell: (sink) => <SinkLag {...sink} />, isExtra: true },
   {
     head: 'Last delivery',
     cell: ({ delivered_at: at }) =>
