@@ -8,8 +8,8 @@ import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
  * The entries of one account's requests in a part of the log. The projection of requests names their
- * positions where it has all of them, so that the time depends on the account's calls and not on the log;
- * otherwise the part is searched.
+ * positions where it has all of them, so that only the stretches around them are searched; otherwise the whole
+ * part is.
  */
 
 export type RequestPart = LogRange & { account: string; from: Date; to: Date };
@@ -18,8 +18,8 @@ export type RequestPart = LogRange & { account: string; from: Date; to: Date };
 const SEARCHED_AT_ONCE = 100_000;
 /** Positions that one statement looks up. */
 const LOOKED_UP_AT_ONCE = 2_000;
-/** Searching an event takes about so many times less than looking one up. */
-const SEARCH_FACTOR = 20;
+/** Searching so many events takes about as long as beginning another stretch. */
+const STRETCH_GAP_MAX = 200;
 
 const TYPES = (['request.settled', 'request.abandoned', 'request.rejected', 'usage.adjusted'] as const).map(
   (type) => `(${EVENT_CODES[type]}`,
@@ -28,6 +28,10 @@ const TYPES = (['request.settled', 'request.abandoned', 'request.rejected', 'usa
 const SEARCH = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
   where split_part(line, ',', 3) = $3 and split_part(line, ',', 1) = any($4)
   order by last_position, line_number`;
+const SEARCH_STRETCHES = `select l.* from unnest($1::bigint[], $2::bigint[]) as stretch(after, up_to)
+  cross join lateral (select ${LINE_COLUMNS} from daybook.lines(after, up_to)
+    where split_part(line, ',', 3) = $3 and split_part(line, ',', 1) = any($4)) l
+  order by position`;
 const LOOK_UP = `select l.* from unnest($1::bigint[]) as wanted(at_position)
   cross join lateral (select ${LINE_COLUMNS} from daybook.lines(at_position - 1, at_position)) l
   order by position`;
@@ -36,15 +40,37 @@ const LOOK_UP = `select l.* from unnest($1::bigint[]) as wanted(at_position)
 export async function* readRequestEntries(client: ClientBase, part: RequestPart): AsyncGenerator<string[]> {
   const { account, after, upTo } = part;
   const positions = upTo > after ? await projectedPositions(client, part) : [];
-  if (positions === null || positions.length * SEARCH_FACTOR > upTo - after) {
+  if (positions === null) {
     for (let at = after; at < upTo; at += SEARCHED_AT_ONCE) {
       const values = [at, Math.min(at + SEARCHED_AT_ONCE, upTo), account, TYPES];
       yield await queryEntries(client, 'search_statement', SEARCH, values);
     }
   } else {
-    yield* readEntriesAt(client, positions);
+    for (let at = 0; at < positions.length; at += LOOKED_UP_AT_ONCE) {
+      const wanted = positions.slice(at, at + LOOKED_UP_AT_ONCE);
+      const stretches = stretchesOf(wanted);
+      const bounds = [stretches.map((each) => each.after), stretches.map((each) => each.upTo)];
+      const entries = await queryEntries(client, 'search_stretches', SEARCH_STRETCHES, [
+        ...bounds,
+        account,
+        TYPES,
+      ]);
+      if (entries.length !== wanted.length) await requireWhole(client, (wanted[0] as number) - 1);
+      yield entries;
+    }
   }
   await requireWhole(client, after);
+}
+
+/** Stretches of the log that cover positions, which ascend, and little else. Pure. */
+export function stretchesOf(positions: readonly number[]): LogRange[] {
+  const stretches: { after: number; upTo: number }[] = [];
+  for (const position of positions) {
+    const last = stretches.at(-1);
+    if (last !== undefined && position - last.upTo <= STRETCH_GAP_MAX) last.upTo = position;
+    else stretches.push({ after: position - 1, upTo: position });
+  }
+  return stretches;
 }
 
 /** The entries at these positions, in pages. @throws {ArchivedError} where one is archived. */

@@ -6,6 +6,7 @@ import { displayAmount } from '#db/statement/currency.ts';
 import { canonicalJson, firstDifference } from '#db/statement/canonical.ts';
 import type { StatementParameters } from '#db/statement/document.ts';
 import { foldStatement } from '#db/statement/fold.ts';
+import { stretchesOf } from '#db/statement/request-entries.ts';
 import { joinedHash, subtreeHash, subtreesOf } from '#db/tlog/merkle.ts';
 import { isIncluded, readMultiProof } from '#db/tlog/multi-proof.ts';
 import { accepted, settled } from '../../support/log/log-writer.ts';
@@ -202,4 +203,24 @@ test('one proof covers any set of leaves, and no other leaf, place, hash or orde
     ),
     { numRuns: 60 },
   );
+});
+
+test('stretches of the log cover each position once, in order, and join positions that are near', () => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.integer({ min: 1, max: 20_000 }), { maxLength: 60 }), (chosen) => {
+      const positions = chosen.toSorted((one, other) => one - other);
+      const stretches = stretchesOf(positions);
+      for (const position of positions)
+        expect(stretches.filter(({ after, upTo }) => position > after && position <= upTo)).toHaveLength(1);
+      for (const [index, { after, upTo }] of stretches.entries()) {
+        expect(positions).toContain(after + 1);
+        expect(positions).toContain(upTo);
+        expect(after).toBeGreaterThan((stretches[index - 1]?.upTo ?? -201) + 199);
+      }
+    }),
+  );
+  expect(stretchesOf([5, 6, 9, 5_000])).toEqual([
+    { after: 4, upTo: 9 },
+    { after: 4_999, upTo: 5_000 },
+  ]);
 });
