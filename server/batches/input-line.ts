@@ -1,4 +1,4 @@
-import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { RELAYED } from '#server/relay/routes.ts';
 import { JsonError, scanObject, valueOf } from '#server/wire/json.ts';
@@ -13,9 +13,14 @@ export type InputLine = {
 };
 
 /** The routes whose requests batches have. */
-export const BATCH_ROUTES: readonly RelayedRoute[] = RELAYED_ROUTES.filter(
-  (route) => route !== '/v1/messages' && route !== '/v1/rerank',
-);
+export const BATCH_ROUTES: readonly RelayedRoute[] = [
+  '/v1/chat/completions',
+  '/v1/completions',
+  '/v1/embeddings',
+  '/v1/responses',
+  '/v1/moderations',
+  '/v1/images/generations',
+];
 export const isBatchRoute = (text: unknown): text is RelayedRoute =>
   (BATCH_ROUTES as readonly unknown[]).includes(text);
 
