@@ -49,7 +49,8 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
         .map(({ timesPassthrough }) => timesPassthrough),
     ).toEqual([1, 1, 1, 1]);
     expect(chunkCosts.every(({ cpuUs }) => cpuUs > 0)).toBe(true);
-    expect(goals).toHaveLength(3);
+    // Three readers of upstreams, and each protocol of clients over each other one.
+    expect(goals).toHaveLength(3 + 12);
   });
 
   test('profiles the CPU time and the allocations of a call by function', async () => {

@@ -8,8 +8,8 @@ import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
  * The entries of one account's requests in a part of the log. The projection of requests names their
- * positions where it has all of them, so that only the stretches around them are searched; otherwise the whole
- * part is.
+ * positions where it has all of them, so that only the stretches around them are searched; otherwise the
+ * whole part is.
  */
 
 export type RequestPart = LogRange & { account: string; from: Date; to: Date };

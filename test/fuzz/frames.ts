@@ -46,7 +46,8 @@ export async function fuzzFrames(target: Target, random: Random, ms: number): Pr
         const isFeed = !chance(random, 3);
         const mustClose = isFeed && chance(random, 2);
         const opening = isFeed ? handshake(random, target, cookie) : responsesHandshake(target);
-        const messages = isFeed ? [] : Array.from({ length: random.below(40) }, () => responseRequest(random));
+        const count = isFeed ? 0 : random.below(40);
+        const messages = Array.from({ length: count }, () => responseRequest(random));
         const conversation = session(random, opening, mustClose, messages);
         const { received, isClosedByServer } = await converse(target.port, conversation);
         counts.connections++;

@@ -118,7 +118,15 @@ describe.each(['v1', 'v1beta'])("Google's clients, by %s", (version) => {
   });
 
   test('get a model by its name, with the methods that it can be called by', async () => {
-    const methods = { supportedGenerationMethods: ['generateContent', 'streamGenerateContent'] };
+    const methods = {
+      supportedGenerationMethods: [
+        'generateContent',
+        'streamGenerateContent',
+        'countTokens',
+        'embedContent',
+        'batchEmbedContents',
+      ],
+    };
     for (const name of ['lab/large', 's:tokens=6'])
       expect(await get(`/${name}`)).toMatchObject({
         status: 200,

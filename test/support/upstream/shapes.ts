@@ -33,6 +33,8 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map([
   ['/v1/moderations', { ...CHAT, json: moderationJson }],
   ['/v1/rerank', { ...CHAT, json: rerankJson }],
   ['/v1/images/generations', { ...CHAT, json: imagesJson }],
+  // Its bytes pass, whatever they are.
+  ['/v1/audio/speech', CHAT],
   ['/v1/responses', { ...CHAT, sse: responseSse, json: responseJson, error: responseError }],
   [
     '/v1/messages',
