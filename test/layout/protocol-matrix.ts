@@ -9,6 +9,7 @@ import { createOpenai } from '#server/providers/openai/openai.ts';
 import { providerCallOf } from '../support/protocols/provider-call.ts';
 import { readStream } from '../support/protocols/read-replies.ts';
 import { foundIn, NOTHING_ASKED, streamOf } from '../support/protocols/replies.ts';
+import { requestText } from '../support/providers/request-text.ts';
 
 /** The tables of docs/protocols.md that say which parts of requests and replies each protocol carries. */
 
@@ -167,7 +168,7 @@ function askedCell({ of, has }: Asked, protocol: Protocol): Cell {
   if (call instanceof ApiError) return '400';
   const request = upstream.request(call, createOpenai('other'));
   if (request instanceof ApiError) return '400';
-  const body = JSON.parse(request.body.toString()) as Record<string, unknown>;
+  const body = JSON.parse(requestText(request)) as Record<string, unknown>;
   if (has(CLIENTS[protocol].read(body, () => {}))) return 'yes';
   return losses.length + request.unsupported.length > 0 ? 'listed' : 'changed';
 }

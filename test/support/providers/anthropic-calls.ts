@@ -8,6 +8,7 @@ import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import { type ChatBody, readChatBody } from '../wire/chat-body.ts';
+import { requestText } from './request-text.ts';
 
 export const FOLDER = path.join(import.meta.dirname, '../../fixtures/anthropic');
 export const CREATED = 1_790_000_000;
@@ -48,7 +49,7 @@ export function sent(
 ): { text: string; json: Sent; unsupported: readonly string[] } {
   const request = messagesRequest(callOf(body, more));
   if (request instanceof ApiError) throw new Error(`${request.param}: ${request.message}`);
-  const text = request.body.toString();
+  const text = requestText(request);
   return { text, json: JSON.parse(text) as Sent, unsupported: request.unsupported };
 }
 

@@ -8,6 +8,7 @@ import { UPSTREAMS } from '#server/protocols/upstreams.ts';
 import { createOpenai } from '#server/providers/openai/openai.ts';
 import { conversations } from '../../support/protocols/conversations.ts';
 import { providerCallOf } from '../../support/protocols/provider-call.ts';
+import { requestText } from '../../support/providers/request-text.ts';
 
 /** Any conversation, written for an upstream of each protocol, and read as that protocol's clients' is. */
 
@@ -20,7 +21,7 @@ function throughUpstream(protocol: Protocol, conversation: Conversation): Conver
   if (call instanceof ApiError) throw call;
   const request = upstream.request(call, createOpenai('other'));
   if (request instanceof ApiError) throw request;
-  return CLIENTS[protocol].read(JSON.parse(request.body.toString()) as Record<string, unknown>, () => {});
+  return CLIENTS[protocol].read(JSON.parse(requestText(request)) as Record<string, unknown>, () => {});
 }
 
 type Rules = {

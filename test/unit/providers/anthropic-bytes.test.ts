@@ -18,6 +18,7 @@ import {
   toolCalls,
   translated,
 } from '../../support/providers/anthropic-calls.ts';
+import { requestText } from '../../support/providers/request-text.ts';
 import { chunksOf } from '../../support/wire/arbitrary-sse.ts';
 
 const STREAMS = readdirSync(FOLDER).filter((file) => file.endsWith('.sse'));
@@ -323,7 +324,7 @@ test('any list of messages is translated or refused by a field, and nothing is t
       const request = messagesRequest(callOf({ messages, ...rest }));
       if (request instanceof ApiError)
         expect(request).toMatchObject({ status: 400, param: expect.any(String) as string });
-      else expect(JSON.parse(request.body.toString())).toMatchObject({ model: 'claude-sonnet-5' });
+      else expect(JSON.parse(requestText(request))).toMatchObject({ model: 'claude-sonnet-5' });
     }),
     { numRuns: 800 },
   );

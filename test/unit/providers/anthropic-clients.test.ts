@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ApiError } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { callOf, fixture, runThrough, type Sent } from '../../support/providers/anthropic-calls.ts';
+import { requestText } from '../../support/providers/request-text.ts';
 
 /** The clients of both protocols, and between them and a fixture nothing but the provider. */
 
@@ -21,7 +22,7 @@ beforeAll(async () => {
       const call = callOf(Buffer.concat(chunks).toString(), { route });
       const sent = anthropic.request(call);
       if (sent instanceof ApiError) return response.writeHead(sent.status).end(sent.body('r'));
-      out = JSON.parse(sent.body.toString()) as Sent;
+      out = JSON.parse(requestText(sent)) as Sent;
       // The model's name is the fixture's.
       const bytes = fixture(`${call.parsed.model}.${call.parsed.sse ? 'sse' : 'json'}`);
       response.writeHead(200, { 'content-type': call.parsed.sse ? 'text/event-stream' : 'application/json' });

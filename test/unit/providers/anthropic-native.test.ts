@@ -7,6 +7,7 @@ import { NativeSse } from '#server/providers/anthropic/native-sse.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import { callOf, fixture, FOLDER, runThrough } from '../../support/providers/anthropic-calls.ts';
+import { requestText } from '../../support/providers/request-text.ts';
 import { chunksOf } from '../../support/wire/arbitrary-sse.ts';
 
 const ROUTE = { route: '/v1/messages' } as const;
@@ -17,7 +18,7 @@ function requestOf(body: string, more: Partial<ProviderCall>): { body: string; h
   const request = anthropic.request(callOf(body, { ...ROUTE, ...more }));
   if (request instanceof ApiError) throw new Error(request.message);
   expect(request).toMatchObject({ path: '/v1/messages', unsupported: [] });
-  return { body: request.body.toString(), headers: request.headers };
+  return { body: requestText(request), headers: request.headers };
 }
 
 describe('a request of the messages', () => {

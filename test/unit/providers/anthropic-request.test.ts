@@ -3,6 +3,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { REPLY_TOKENS_DEFAULT } from '#server/providers/anthropic/request.ts';
 import { callOf, refusedFor, sent } from '../../support/providers/anthropic-calls.ts';
+import { requestText } from '../../support/providers/request-text.ts';
 
 const tool = (more: object = {}): object => ({
   type: 'function',
@@ -18,7 +19,7 @@ describe('a request', () => {
       headers: ['anthropic-version', '2023-06-01'],
       unsupported: [],
     });
-    expect(JSON.parse(request.body.toString())).toEqual({
+    expect(JSON.parse(requestText(request))).toEqual({
       model: 'claude-opus-5',
       max_tokens: REPLY_TOKENS_DEFAULT,
       stream: true,

@@ -10,6 +10,7 @@ import type { ProviderCall, ProviderRequest } from '#server/providers/provider.t
 import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import { scanObject } from '#server/wire/json.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
+import { requestText } from '../../support/providers/request-text.ts';
 
 function callOf(
   route: RelayedRoute,
@@ -41,7 +42,7 @@ function callOf(
 function sent(dialect: Dialect, call: ProviderCall): ProviderRequest & { value: unknown } {
   const request = createOpenai(dialect).request(call);
   if (request instanceof ApiError) throw new Error(request.message);
-  return { ...request, value: JSON.parse(request.body.toString()) };
+  return { ...request, value: JSON.parse(requestText(request)) };
 }
 
 describe('a request', () => {
