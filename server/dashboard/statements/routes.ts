@@ -117,7 +117,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'get',
       '/api/invoices/:number/corrections',
-      ADMINISTRATORS,
+      ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params, response }, who) => {
         const number = parseNumber(params);
