@@ -1,6 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
 import { readAmount, readDollars } from '../../../web/ui/terms/amounts.ts';
-import { describeTerms, glanceAtTerms } from '../../../web/ui/terms/summary.ts';
+import { glanceAtTerms } from '../../../web/ui/terms/glance.ts';
+import { describeTerms } from '../../../web/ui/terms/summary.ts';
 
 describe('typed amounts', () => {
   test.for([

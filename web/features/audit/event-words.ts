@@ -11,7 +11,7 @@ import {
   type Zone,
 } from '../../lib/format/show.ts';
 import { showAmount } from '../../lib/format/limits.ts';
-import { glanceAtTerms } from '../../ui/terms/summary.ts';
+import { glanceAtTerms } from '../../ui/terms/glance.ts';
 
 /** One-line descriptions of events. Pure. */
 

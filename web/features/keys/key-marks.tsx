@@ -2,7 +2,7 @@ import type { KeyRow } from '#server/contract/keys.ts';
 import { isActive } from '../../lib/api/names.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
 import { Badge, type Tone } from '../../ui/layout/parts.tsx';
-import { glanceAtTerms } from '../../ui/terms/summary.ts';
+import { glanceAtTerms } from '../../ui/terms/glance.ts';
 import { Ago } from '../../ui/when.tsx';
 
 /** Parts of a key that several views show. */

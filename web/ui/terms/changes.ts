@@ -4,7 +4,8 @@ import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
 import { quotaTitle } from '../../lib/format/limits.ts';
 import { showCount } from '../../lib/format/show.ts';
-import { ENFORCEMENT_NOTES, ROUTE_NAMES, showMarkup } from './summary.ts';
+import { ENFORCEMENT_NOTES } from './limit-words.ts';
+import { ROUTE_NAMES, showMarkup } from './summary.ts';
 
 /** Differences between two sets of limits. Shows exact figures, since rounding could hide a change. Pure. */
 export type TermsChange = {

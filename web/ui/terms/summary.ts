@@ -1,9 +1,8 @@
 import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
-import type { Quota, RateField, Route } from '#db/limits/limits.ts';
-import { METERS } from '#db/limits/meters.ts';
+import type { Quota, Route } from '#db/limits/limits.ts';
 import { PER } from '#db/limits/subjects.ts';
-import { showAmount } from '../../lib/format/limits.ts';
-import { showCount, showCounted, showShort } from '../../lib/format/show.ts';
+import { showCount, showShort } from '../../lib/format/show.ts';
+import { ENFORCEMENT_NOTES, noted, showLimit } from './limit-words.ts';
 
 /** Summaries of limits in words. Pure. */
 
@@ -34,17 +33,6 @@ export const ROUTE_NAMES = {
   '/v1/requests': 'Requests',
   '/v1/live': 'Live feed',
 } as const satisfies Record<Route, string>;
-
-/** An amount with its unit: "1.2M tokens", "$5.00". */
-const showLimit = ({ meter, limit }: Quota): string =>
-  showAmount(meter, limit, (amount) => `${showShort(amount)} ${METERS[meter].units[amount === 1 ? 0 : 1]}`);
-
-/** What stands behind a limit that isn't soft. */
-export const ENFORCEMENT_NOTES: Record<Quota['enforcement'], readonly string[]> = {
-  soft: [],
-  hard: ['(hard limit)'],
-  observe: ['(observed)'],
-};
 
 /** "1.2M tokens per day", "$5.00 per month for each end user (hard limit)". */
 const showQuota = (quota: Quota): string =>
@@ -79,9 +67,6 @@ const NOTHING: Record<TermsKind, string> = {
 
 /** A mark-up in percent: `20%`, `-5.5%`. */
 export const showMarkup = (basisPoints: number): string => `${basisPoints / 100}%`;
-
-const noted = (field: RateField, observed: readonly RateField[]): string =>
-  observed.includes(field) ? ` ${ENFORCEMENT_NOTES.observe.join(' ')}` : '';
 
 /** A summary in one or two lines. */
 export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): string {
@@ -174,41 +159,4 @@ function describeOrigins(origins: readonly string[]): string {
   const pages = origins.filter((each) => each !== 'none');
   if (pages.length === 0) return 'No browser origins';
   return `Origins: ${named(pages, 'origins')}${origins.includes('none') ? ' and non-browser clients' : ''}`;
-}
-
-/** Short labels for a table row. */
-export function glanceAtTerms({
-  models,
-  routes,
-  origins,
-  networks,
-  requests_per_minute,
-  tokens_per_minute,
-  concurrent_requests,
-  observe = [],
-  quotas,
-}: KeyTerms): string[] {
-  const count = (list: readonly unknown[] | undefined, one: string): string[] =>
-    list === undefined ? [] : [showCounted(list.length, one)];
-  return [
-    ...(models?.length === 1 ? [models[0] ?? ''] : count(models, 'model')),
-    ...count(routes, 'route'),
-    ...count(origins, 'origin'),
-    ...count(networks, 'network'),
-    ...(requests_per_minute === undefined
-      ? []
-      : [`${showShort(requests_per_minute)} requests/min${noted('requests_per_minute', observe)}`]),
-    ...(tokens_per_minute === undefined
-      ? []
-      : [`${showShort(tokens_per_minute)} tokens/min${noted('tokens_per_minute', observe)}`]),
-    ...(concurrent_requests === undefined
-      ? []
-      : [`${showShort(concurrent_requests)} concurrent${noted('concurrent_requests', observe)}`]),
-    ...(quotas ?? []).map((quota) =>
-      [
-        `${showLimit(quota)}/${quota.window}`,
-        ...(quota.enforcement === 'observe' ? ENFORCEMENT_NOTES.observe : []),
-      ].join(' '),
-    ),
-  ];
 }
