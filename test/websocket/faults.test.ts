@@ -168,7 +168,11 @@ describe('clients that leave or do not read', () => {
 
   test('a client that does not read throttles its upstream, and what is buffered is bounded', async () => {
     const user = randomUUID();
-    await using client = await open();
+    // Of 64 MB, at whatever pace: no deadline of the faults may end it.
+    await using patient = await startRelay({
+      upstreams: [{ baseUrl: upstream.baseUrl, routes: ['/v1/responses'] }],
+    });
+    await using client = await openResponses({ port: patient.port, key: patient.key });
     client.socket.pause();
     client.create({ model: 's:tokens=4000,pad=16KB', input: 'hi', user });
     const sent = (): number => withUser(user)[0]?.tokensSent ?? 0;
