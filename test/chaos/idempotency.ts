@@ -126,7 +126,8 @@ export async function idempotency(
     };
   } finally {
     await log.close();
-    await server.kill();
+    // Not by a kill: a server process that is just starting would notice it later.
+    await server.stop();
   }
 }
 
