@@ -19,6 +19,7 @@ import { endByCode } from '#server/batches/output-line.ts';
 import { OutputSettlement } from '#server/batches/settle-output.ts';
 import { unsentEnd } from '#server/relay/reply-usage.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import { DueLoop } from '#server/stored/due-loop.ts';
 import { STORED_REPLY_MS } from '#server/stored/bounds.ts';
 import { readFacts } from '#server/stored/facts-json.ts';
 import { isStoredId } from '#server/stored/route-back.ts';
@@ -41,74 +42,34 @@ type Reply = { status: number; bytes: Buffer } | null;
 export class BatchPoller {
   readonly #relay: Relay;
   readonly #log: Logger;
-  readonly #following = new Set<Promise<void>>();
-  readonly #stopped = new AbortController();
-  /** Until the next look; none while one runs. */
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | null = null;
-  #activeUntilMs = -Infinity;
+  readonly #loop: DueLoop<FollowedBatch>;
 
   constructor(relay: Relay, log: Logger) {
     this.#relay = relay;
-    relay.batchStore.onDue = () => this.#hasten();
     this.#log = log;
-    this.#wait();
+    this.#loop = new DueLoop({
+      store: relay.batchStore,
+      instance: () => relay.instance.appender.instance,
+      atOnceMax: FOLLOWED_MAX,
+      lookMs: BATCH_LOOK_MS,
+      activeMs: BATCH_ACTIVE_MS,
+      idleLookMs: BATCH_IDLE_LOOK_MS,
+      handle: (row) => this.#follow(row),
+      onError: (error) => log.warn(errorFields(error), 'following batches failed; retrying'),
+    });
   }
 
-  /** Ends the requests in flight; another server, or the next one, takes their batches over. */
-  async close(): Promise<void> {
-    this.#stopped.abort();
-    clearTimeout(this.#timer);
-    await this.#looking;
-    await Promise.all(this.#following);
+  close(): Promise<void> {
+    return this.#loop.close();
   }
 
-  #wait(): void {
-    if (this.#stopped.signal.aborted) return;
-    const isActive = this.#following.size > 0 || performance.now() < this.#activeUntilMs;
-    const pauseMs = isActive ? BATCH_LOOK_MS : BATCH_IDLE_LOOK_MS;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#looking = this.#look().finally(() => this.#wait());
-    }, pauseMs).unref();
-  }
-
-  /** A batch of this server's is or becomes due. */
-  #hasten(): void {
-    const wasIdle = performance.now() >= this.#activeUntilMs;
-    this.#activeUntilMs = performance.now() + BATCH_ACTIVE_MS;
-    if (!wasIdle || this.#timer === undefined) return;
-    clearTimeout(this.#timer);
-    this.#wait();
-  }
-
-  async #look(): Promise<void> {
-    const { batchStore: store, instance } = this.#relay;
-    try {
-      await store.releaseAll();
-      const free = FOLLOWED_MAX - this.#following.size;
-      if (free === 0) return;
-      const due = await store.takeDue(instance.appender.instance, free);
-      if (due.length > 0) this.#activeUntilMs = performance.now() + BATCH_ACTIVE_MS;
-      for (const batch of due) {
-        const follow = this.#follow(batch)
-          .catch((error: unknown) => this.#noteFailure(error))
-          .finally(() => this.#following.delete(follow));
-        this.#following.add(follow);
-      }
-    } catch (error) {
-      this.#noteFailure(error);
-    }
-  }
-
-  /** Without an effect the batch is due again when it is no longer taken. */
   async #follow(batch: FollowedBatch): Promise<void> {
     const { batchStore: store } = this.#relay;
     const facts = readFacts(batch.facts) as BatchFacts;
     const holder = this.#holderOf(batch);
     if (batch.id === null) return this.#lookFor(batch, facts, holder);
     const reply = await this.#ask(holder, 'GET', `/batches/${encodeURIComponent(batch.id)}`);
-    if (this.#stopped.signal.aborted) return store.postpone(batch.batch, 0);
+    if (this.#loop.signal.aborted) return store.postpone(batch.batch, 0);
     const polled = reply && { status: reply.status, state: readBatchState(reply.bytes) };
     const verdict = judgeBatch(polled, batch.ageMs, facts.windowMs);
     if (polled?.state && polled.status === 200)
@@ -139,7 +100,7 @@ export class BatchPoller {
     const { batchStore: store } = this.#relay;
     const { instance } = this.#relay.instance.appender;
     const ending = endingBatch(batch, facts);
-    const { signal } = this.#stopped;
+    const { signal } = this.#loop;
     const settlement = new OutputSettlement({ store, instance, batch: ending, pool, redactor, signal });
     let isWhole = true;
     for (const file of [output, error])
@@ -156,7 +117,7 @@ export class BatchPoller {
     let after = '';
     for (let page = 0; page < LOOK_PAGES_MAX; page++) {
       const reply = await this.#ask(holder, 'GET', `/batches?limit=100${after}`);
-      if (this.#stopped.signal.aborted) return store.postpone(batch.batch, 0);
+      if (this.#loop.signal.aborted) return store.postpone(batch.batch, 0);
       if (reply?.status !== 200) {
         if (batch.ageMs >= AFTER_WINDOW_MS) return this.#lose(batch, facts);
         return store.postpone(batch.batch, followAfterMs(batch.ageMs));
@@ -187,7 +148,7 @@ export class BatchPoller {
   async #ask(holder: Holder, method: 'GET', path: string): Promise<Reply> {
     if (holder === null) return null;
     try {
-      const signal = AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(STORED_REPLY_MS)]);
+      const signal = AbortSignal.any([this.#loop.signal, AbortSignal.timeout(STORED_REPLY_MS)]);
       const { status, body } = await holder.pool.exchange({ method, path, signal });
       const bytes = new ByteCollector();
       for await (const chunk of body) {
@@ -200,10 +161,6 @@ export class BatchPoller {
       // Its connection pool reports failures; the provider is asked again.
       return null;
     }
-  }
-
-  #noteFailure(error: unknown): void {
-    this.#log.warn(errorFields(error), 'following batches failed; retrying');
   }
 }
 

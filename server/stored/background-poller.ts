@@ -12,6 +12,7 @@ import {
   POLLS_MAX,
   STORED_REPLY_MS,
 } from '#server/stored/bounds.ts';
+import { DueLoop } from '#server/stored/due-loop.ts';
 import { endingOf, judgePoll, lostEnding, type Polled } from '#server/stored/judge-poll.ts';
 import { JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { ByteCollector } from '#server/wire/byte-collector.ts';
@@ -26,67 +27,27 @@ import { ByteCollector } from '#server/wire/byte-collector.ts';
 export class BackgroundPoller {
   readonly #relay: Relay;
   readonly #log: Logger;
-  readonly #polling = new Set<Promise<void>>();
-  readonly #stopped = new AbortController();
-  /** Until the next look; none while one runs. */
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | null = null;
-  #activeUntilMs = -Infinity;
+  readonly #loop: DueLoop<BackgroundCall>;
 
   constructor(relay: Relay, log: Logger) {
     this.#relay = relay;
-    relay.backgroundStore.onDue = () => this.#hasten();
     this.#log = log;
-    this.#wait();
+    this.#loop = new DueLoop({
+      store: relay.backgroundStore,
+      instance: () => relay.instance.appender.instance,
+      atOnceMax: POLLS_MAX,
+      lookMs: BACKGROUND_LOOK_MS,
+      activeMs: BACKGROUND_ACTIVE_MS,
+      idleLookMs: BACKGROUND_IDLE_LOOK_MS,
+      handle: (row) => this.#poll(row),
+      onError: (error) => log.warn(errorFields(error), 'settling background responses failed; retrying'),
+    });
   }
 
-  /** Ends the requests in flight; another server, or the next one, takes their responses over. */
-  async close(): Promise<void> {
-    this.#stopped.abort();
-    clearTimeout(this.#timer);
-    await this.#looking;
-    await Promise.all(this.#polling);
+  close(): Promise<void> {
+    return this.#loop.close();
   }
 
-  #wait(): void {
-    if (this.#stopped.signal.aborted) return;
-    const isActive = this.#polling.size > 0 || performance.now() < this.#activeUntilMs;
-    const pauseMs = isActive ? BACKGROUND_LOOK_MS : BACKGROUND_IDLE_LOOK_MS;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#looking = this.#look().finally(() => this.#wait());
-    }, pauseMs).unref();
-  }
-
-  /** A response of this server's is or becomes due. */
-  #hasten(): void {
-    const wasIdle = performance.now() >= this.#activeUntilMs;
-    this.#activeUntilMs = performance.now() + BACKGROUND_ACTIVE_MS;
-    if (!wasIdle || this.#timer === undefined) return;
-    clearTimeout(this.#timer);
-    this.#wait();
-  }
-
-  async #look(): Promise<void> {
-    const { backgroundStore: store, instance } = this.#relay;
-    try {
-      await store.releaseAll();
-      const free = POLLS_MAX - this.#polling.size;
-      if (free === 0) return;
-      const due = await store.takeDue(instance.appender.instance, free);
-      if (due.length > 0) this.#activeUntilMs = performance.now() + BACKGROUND_ACTIVE_MS;
-      for (const call of due) {
-        const poll = this.#poll(call)
-          .catch((error: unknown) => this.#noteFailure(error))
-          .finally(() => this.#polling.delete(poll));
-        this.#polling.add(poll);
-      }
-    } catch (error) {
-      this.#noteFailure(error);
-    }
-  }
-
-  /** Without an effect the call is due again when it is no longer taken. */
   async #poll(call: BackgroundCall): Promise<void> {
     const { backgroundStore: store, instance } = this.#relay;
     const settle = (ending: EventOf<'request.settled' | 'request.abandoned'>): Promise<void> =>
@@ -94,7 +55,7 @@ export class BackgroundPoller {
     if (call.ending !== null) return settle(JSON.parse(call.ending) as EventOf<'request.settled'>);
     const facts = readFacts(call.call) as BackgroundFacts;
     const verdict = judgePoll(await this.#ask(call), facts, call.ageMs);
-    if (this.#stopped.signal.aborted) return store.postpone(call.request, 0);
+    if (this.#loop.signal.aborted) return store.postpone(call.request, 0);
     switch (verdict.kind) {
       case 'running':
         return store.postpone(call.request, verdict.nextMs);
@@ -114,7 +75,7 @@ export class BackgroundPoller {
     const pool = upstream?.pools.find((each) => each.credential === credential);
     if (!upstream || !pool) return null;
     try {
-      const signal = AbortSignal.any([this.#stopped.signal, AbortSignal.timeout(STORED_REPLY_MS)]);
+      const signal = AbortSignal.any([this.#loop.signal, AbortSignal.timeout(STORED_REPLY_MS)]);
       const path = `/responses/${encodeURIComponent(id)}`;
       const { status, body } = await pool.exchange({ method: 'GET', path, signal });
       const bytes = new ByteCollector();
@@ -127,9 +88,5 @@ export class BackgroundPoller {
       // Its connection pool reports failures; the provider is asked again.
       return null;
     }
-  }
-
-  #noteFailure(error: unknown): void {
-    this.#log.warn(errorFields(error), 'settling background responses failed; retrying');
   }
 }

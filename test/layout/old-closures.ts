@@ -14,7 +14,7 @@ const SERVER_FOLDERS = 'access|attribution|http|instance|limits|protocols|provid
 const PATH_OF_A_CALL = new RegExp(`^(?:server/(?:${SERVER_FOLDERS})|db/(?:log|postgres))/`);
 
 /** Once for a connection whose upload is refused, and once for a server. */
-const EXCEPTIONS = ['server/http/lingering-close.ts', 'server/stored/background-poller.ts'];
+const EXCEPTIONS = ['server/http/lingering-close.ts', 'server/stored/due-loop.ts'];
 
 /** The lines that assign a function literal to a property on the path of a call. */
 export function oldClosures(path: string, text: string): string[] {
