@@ -161,6 +161,7 @@ export async function serveByChildren(
 /** Runs a child: serves until the primary asks it to stop, or exits. */
 export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   let served: Promise<Served> | null = null;
+  let isServing = false;
   let stopping = false;
   const cut = new AbortController();
   const stop = (lameDuckMs: number): void => {
@@ -176,7 +177,9 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   self.on('disconnect', () => {
     // Node would exit at once and interrupt the running calls.
     self.exitedAfterDisconnect = true;
-    stop(0);
+    // Only the primary could let it listen, so its start would never end. Nothing runs yet.
+    if (isServing) stop(0);
+    else void exitProcess(1);
   });
   process.on('message', (message: PrimaryMessage) => {
     if (message === 'cut') cut.abort();
@@ -189,6 +192,7 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
     const reportInstance = (instance: number): void => void send({ instance });
     served = serve(config, log, await attachStore(config), reportInstance);
     const { baseUrl, models } = await served;
+    isServing = true;
     await send({ ready: { baseUrl, models } });
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -288,6 +288,7 @@ function followStream(model: string) {
 describe('all of them end', () => {
   type Ending = {
     own: ServerProcess;
+    database: Store;
     stream(model?: string): Promise<ChatReply>;
     streaming(): Promise<void>;
   };
@@ -309,6 +310,7 @@ describe('all of them end', () => {
       const pids = (await until(live, all, 'the worker')).map(({ pid }) => pid).filter((pid) => pid > 0);
       await use({
         own,
+        database,
         stream: (model = 's:tokens=100,every=10ms') =>
           chat({
             port: own.port,
@@ -373,7 +375,38 @@ describe('all of them end', () => {
       await own.kill();
       expect(await reply).toMatchObject({ status: 200, sawDone: true, finished: true });
     }));
+
+  test('when the first process is killed while another starts', () =>
+    withOwn(async ({ own, database }) => {
+      const started = new Set(await childrenOf(own.pid));
+      const [replaced] = await liveServers(database);
+      process.kill(replaced?.pid as number, 'SIGKILL');
+      const [starting = 0] = await until(
+        async () => (await childrenOf(own.pid)).filter((pid) => !started.has(pid)),
+        (pids) => pids.length > 0,
+        'the process that starts',
+      );
+      // It can't listen without the first process.
+      process.kill(own.pid, 'SIGSTOP');
+      await until(
+        () => liveServers(database),
+        (servers) => servers.some(({ pid }) => pid === starting),
+        'the instance of the process that starts',
+      );
+      await own.kill();
+      await until(
+        () => isRunning(starting),
+        (left) => !left,
+        'the end of the process that starts',
+        RECOVERED_WITHIN_MS,
+      );
+    }));
 });
+
+async function childrenOf(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return text.split(' ').filter(Boolean).map(Number);
+}
 
 test('what keeps the processes from starting is reported once, in one line', async () => {
   await using home = await makePlace({ upstreams: [upstream] });
