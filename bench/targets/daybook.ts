@@ -10,10 +10,12 @@ import { type Credential, WORKLOADS } from '../workloads.ts';
 import { makeAccounts } from './accounts.ts';
 import type { FixedReply } from './bare-reply.ts';
 import { bringNear } from './near.ts';
+import { readStartFlags } from './start-flags.ts';
 import type { Running, Surroundings, Target } from './target.ts';
 import { READYZ_TOKEN } from '../driver/job.ts';
 
-const SERVER = join(import.meta.dirname, '../../server/main.ts');
+const CHECKOUT = join(import.meta.dirname, '../..');
+const SERVER = join(CHECKOUT, 'server/main.ts');
 
 /** Reading 100,000 keys leaves garbage that would later hold the streams whose memory is measured. */
 const MEMORY_KEYS = 100;
@@ -53,7 +55,8 @@ export function daybook(
         LAME_DUCK_MS: '0',
         READYZ_TOKEN,
       };
-      const command = [...surroundings.pinning.prefix('gateway'), process.execPath, ...nodeFlags, SERVER];
+      const flags = [...readStartFlags(CHECKOUT), ...nodeFlags];
+      const command = [...surroundings.pinning.prefix('gateway'), process.execPath, ...flags, SERVER];
       const program = startProgram(command, {
         env: environment,
         logFile: join(surroundings.directory, `${name}.log`),

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { readStartFlags } from '../../../bench/targets/start-flags.ts';
 import { publishingWithin } from '../directory.ts';
 import { READYZ_TOKEN } from './operator.ts';
 
@@ -32,7 +33,7 @@ const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
  */
 export async function spawnServer(env: Record<string, string>, root = ROOT): Promise<ServerProcess> {
   const startedMs = performance.now();
-  const child = spawn(process.execPath, [path.join(root, 'server/main.ts')], {
+  const child = spawn(process.execPath, [...readStartFlags(root), path.join(root, 'server/main.ts')], {
     env: { ...process.env, PORT: '0', LAME_DUCK_MS: '0', READYZ_TOKEN, ...publishingWithin(env) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

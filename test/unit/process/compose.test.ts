@@ -15,6 +15,7 @@ const compose = readCompose();
 const services = Object.entries(compose.services);
 const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
   version: string;
+  scripts: { start: string };
   dependencies: Record<string, string>;
 };
 const front = readFileSync(path.join(ROOT, 'deploy/haproxy.cfg'), 'utf8');
@@ -67,6 +68,11 @@ describe('docker-compose.yml', () => {
       expect(new Set(bases)).toEqual(new Set([`node:${manifest.dependencies['node']}-slim`]));
     }
     expect(serviceOf(compose, 'postgres').image).toBe('postgres:18');
+  });
+
+  it('starts the server with the flags of npm start', () => {
+    const { command } = serviceOf(compose, 'server');
+    expect(command?.join(' ')).toBe(manifest.scripts.start);
   });
 
   it('publishes nothing but the front, which can reach no database', () => {
