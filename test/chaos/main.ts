@@ -15,8 +15,9 @@ import { canRunFront } from '../support/deploy/front.ts';
 /**
  * `npm run chaos -- CASE [--n N] [--streams 50] [--rate 500] [--seed 1] [--outage S] [--front haproxy]`:
  * breaks things on purpose and checks that the promises held. With `--outage` the receiver of `spend` and
- * `kafka` is down for so many seconds, and most of the kills are spread over them. `--front haproxy` puts
- * HAProxy with deploy/haproxy.cfg before the relays of `rolling`, in place of the balancer of the tests.
+ * `kafka` is down for so many seconds by the clock of the retries, and most of the kills are spread over
+ * them. `--front haproxy` puts HAProxy with deploy/haproxy.cfg before the relays of `rolling`, in place of
+ * the balancer of the tests.
  * Prints a verdict as JSON and exits 1 on any violation.
  */
 const FRONTS = ['balancer', 'haproxy'] as const;

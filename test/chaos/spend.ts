@@ -2,7 +2,14 @@ import { createWebhookSecret } from '#db/alerts/webhooks.ts';
 import { startFlakyReceiver } from '../spend/flaky-receiver.ts';
 import type { Ground } from './ground.ts';
 import { randomFrom } from './random.ts';
-import { compareReceived, runAroundSink, type SpendRun, sumOf, type Victim } from './spend-run.ts';
+import {
+  ALERTED_OUTAGE_MS,
+  compareReceived,
+  runAroundSink,
+  type SpendRun,
+  sumOf,
+  type Victim,
+} from '../spend/spend-run.ts';
 import type { Finding } from './verdict.ts';
 
 /** What the run found; `violations` is empty when the promises held. */
@@ -56,11 +63,10 @@ export async function killSpend(
 export const victimsOf = (kinds: readonly Victim[], n: number): Victim[] =>
   Array.from({ length: n }, (_, index) => kinds[index % kinds.length] ?? 'worker');
 
-/** An outage of this length raises an alert, whatever restarts meanwhile. */
-const ALERTED_OUTAGE_S = 600;
-
 /** A long outage raises the alert of its sink, which recovers after it. */
 export const alertFaults = ({ outageS, alerts }: SpendRun): string[] =>
-  outageS !== null && outageS >= ALERTED_OUTAGE_S && !(alerts.length >= 2 && alerts.at(-1) === 'recovered')
+  outageS !== null &&
+  outageS * 1_000 >= ALERTED_OUTAGE_MS &&
+  !(alerts.length >= 2 && alerts.at(-1) === 'recovered')
     ? [`the alerts of an outage of ${outageS} s were: ${alerts.join(', ')}`]
     : [];

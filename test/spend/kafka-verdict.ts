@@ -2,7 +2,7 @@ import type { SinkConfig } from '#db/spend/sink-config.ts';
 import type { SpendEvent } from '#db/spend/spend-event.ts';
 import type { Ground } from '../chaos/ground.ts';
 import { randomFrom } from '../chaos/random.ts';
-import { compareReceived, runAroundSink, type SpendRun, sumOf, type Victim } from '../chaos/spend-run.ts';
+import { compareReceived, runAroundSink, type SpendRun, sumOf, type Victim } from './spend-run.ts';
 import { alertFaults, victimsOf } from '../chaos/spend.ts';
 import type { Finding } from '../chaos/verdict.ts';
 import { type KafkaBroker, type KafkaRecord, startKafkaBroker } from './kafka-broker.ts';

@@ -16,8 +16,9 @@ import { until, upstreamsVariable } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { spawnWorker } from '../support/servers/worker-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
-import type { Ground } from './ground.ts';
-import type { Random } from './random.ts';
+import type { Ground } from '../chaos/ground.ts';
+import type { Random } from '../chaos/random.ts';
+import { RetryClock } from './retry-clock.ts';
 
 /** Calls, corrections and kills around one sink, whatever its receiver. */
 
@@ -36,8 +37,9 @@ export type SpendRunOptions = {
   random: Random;
   victims: readonly Victim[];
   /**
-   * How long the receiver is down. Four fifths of the kills are spread over it, and the load is light. 0: for
-   * as long as half of the kills take. null: no outage.
+   * How long the receiver is down, by the clock of the sink's retries; see `retry-clock.ts`. Four fifths of
+   * the kills are spread over it, and the load is light. 0: for as long as half of the kills take. null: no
+   * outage.
    */
   outageMs: number | null;
 };
@@ -47,8 +49,10 @@ export type SpendRun = {
   calls: number;
   /** The spend events of the log. */
   events: SpendEvent[];
-  /** How long the receiver was down, and how long after it the sink had acknowledged all events, in s. */
+  /** How long the receiver was down by the clock of the retries, and the failed deliveries of the outage. */
   outageS: number | null;
+  failures: number;
+  /** How long after it the sink had acknowledged all events, in s. */
   caughtUpS: number | null;
   /** The alerts of the sink's failure, in their order. */
   alerts: string[];
@@ -64,12 +68,14 @@ const RECOVERED_WITHIN_MS = 180_000;
 /** A start that finds no database, or takes too long on a busy machine, is repeated as an operator would. */
 const STARTS_MAX = 10;
 const DELIVERED_WITHIN_MS = 180_000;
-/** Without an administrator's help: the longest pause, and the time for the events of an outage. */
-const DELIVERED_ALONE_WITHIN_MS = 1_200_000;
-/** The worker looks once a minute whether a sink has recovered. */
+/** The events of a long outage. */
+const DELIVERED_LATE_WITHIN_MS = 600_000;
+/** An outage of this length raises an alert, whatever restarts meanwhile. */
+export const ALERTED_OUTAGE_MS = 600_000;
+/** The worker looks once a minute whether a sink fails, or has recovered. */
 const ALERTED_WITHIN_MS = 180_000;
 /** Between batches of calls, and between the calls of a client. */
-const PAUSES_MS = { heavy: { batch: 50, call: 20 }, light: { batch: 1_000, call: 500 } } as const;
+const PAUSES_MS = { heavy: { batch: 50, call: 20 }, light: { batch: 250, call: 100 } } as const;
 
 /**
  * Kills the victims with SIGKILL, one after the other at random moments, and starts each again, while calls
@@ -144,56 +150,56 @@ export async function runAroundSink(
   }
 
   const kills: SpendRun['kills'] = {};
-  const margin = victims.length * (outageMs === null || outageMs === 0 ? 0.25 : 0.1);
+  const isLong = outageMs !== null && outageMs > 0;
+  const margin = victims.length * (isLong ? 0.1 : 0.25);
   const [from, to] = [Math.ceil(margin), Math.floor(victims.length - margin)];
-  let downAtMs: number | null = null;
+  const clock = new RetryClock(store);
+  let outageS: number | null = null;
+  let failures = 0;
   let upAtMs: number | null = null;
-  const begin = async (): Promise<void> => {
-    await receiver.setDown(true);
-    downAtMs = performance.now();
-  };
   const end = async (): Promise<void> => {
-    await wait(Math.max(0, (downAtMs ?? 0) + (outageMs ?? 0) - performance.now()));
+    if (isLong) await clock.passUntil(outageMs);
+    if (isLong && outageMs >= ALERTED_OUTAGE_MS) await untilRaised(store);
+    outageS = Math.round(clock.elapsedMs / 1_000);
+    failures = await clock.failures();
     await receiver.setDown(false);
     upAtMs = performance.now();
   };
-  for (const [index, victim] of victims.entries()) {
-    if (outageMs !== null && index === from) await begin();
+  for (const [index, planned] of victims.entries()) {
+    if (outageMs !== null && index === from) {
+      await receiver.setDown(true);
+      clock.start();
+    }
     if (outageMs !== null && index === to) await end();
-    const isSpread = downAtMs !== null && upAtMs === null && outageMs !== null && outageMs > 0;
-    const untilNextMs = isSpread
-      ? (downAtMs ?? 0) + (outageMs * (index + 1 - from)) / (to - from) - performance.now()
-      : 200 + random.below(1_500);
-    await wait(Math.max(0, untilNextMs - (isSpread ? random.below(5_000) : 0)));
+    const isDown = outageMs !== null && index >= from && index < to;
+    if (isDown && isLong) await clock.passUntil((outageMs * (index - from)) / (to - from));
+    await wait(random.below(1_700));
     // A receiver that is down has no process to kill.
-    if (victim === 'receiver' && downAtMs !== null && upAtMs === null) continue;
+    const victim = isDown && planned === 'receiver' ? 'worker' : planned;
     kills[victim] = (kills[victim] ?? 0) + 1;
     await kill(victim);
   }
-  if (downAtMs !== null && upAtMs === null) await end();
+  if (outageMs !== null && upAtMs === null) await end();
   ending.abort();
   await Promise.all(load);
   await server.stop();
 
   const client = await openSession(store.config('owner'));
   cleanup.defer(() => client.end());
-  const isAlone = outageMs !== null && outageMs > 0;
   await until(
     async () => {
       await restartEnded(workers, env);
-      // What an operator does after an outage, in place of waiting for the end of the backoff.
-      if (!isAlone)
-        await client.query('update daybook.sink set retry_at = null where retry_at > clock_timestamp()');
+      await clock.skipPause();
       return isDelivered(client);
     },
     (is) => is,
     'the delivery of all events',
-    isAlone ? DELIVERED_ALONE_WITHIN_MS : DELIVERED_WITHIN_MS,
+    isLong ? DELIVERED_LATE_WITHIN_MS : DELIVERED_WITHIN_MS,
   );
   const deliveredAtMs = performance.now();
   const alerts = await until(
     () => readAlerts(client),
-    (states) => !isAlone || states.at(-1) !== 'raised',
+    (states) => !isLong || states.at(-1) !== 'raised',
     'the recovery of the alert',
     ALERTED_WITHIN_MS,
   );
@@ -202,7 +208,8 @@ export async function runAroundSink(
     kills,
     calls,
     events: (await readLog(store)).flatMap((placed) => spendEventOf(placed, 1) ?? []),
-    outageS: downAtMs === null || upAtMs === null ? null : s(downAtMs, upAtMs),
+    outageS,
+    failures,
     caughtUpS: upAtMs === null ? null : s(upAtMs, deliveredAtMs),
     alerts,
   };
@@ -226,6 +233,20 @@ async function isDelivered(client: Client): Promise<boolean> {
       from daybook.sink`,
   );
   return rows[0]?.is_delivered === true;
+}
+
+/** The worker's look once a minute is in real time. A missing alert is for the verdict to report. */
+async function untilRaised(store: Store): Promise<void> {
+  const deadlineMs = performance.now() + ALERTED_WITHIN_MS;
+  while (performance.now() < deadlineMs) {
+    const client = await openSession(store.config('owner'));
+    try {
+      if ((await readAlerts(client)).at(-1) === 'raised') return;
+    } finally {
+      await client.end();
+    }
+    await wait(500);
+  }
 }
 
 async function readAlerts(client: Client): Promise<string[]> {
