@@ -138,7 +138,7 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
   const leave = useLeave();
   const signOut = async (): Promise<void> => {
     try {
-      await api('DELETE', '/api/session');
+      await api('DELETE', '/api/v1/session');
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'unauthenticated') {
         // The drawer would cover the toast.

@@ -11,11 +11,11 @@ import type { MonthUsage } from '#server/contract/usage.ts';
 
 /** Contract for accounts and plans. Changes are for administrators and return a `Change`. Pure. */
 
-/** Query of `GET /api/accounts`. */
+/** Query of `GET /api/v1/accounts`. */
 export const AccountsQuery = z.strictObject({
   /** Part of the name, or the id. */ search: z.string().max(100).optional(),
 });
-/** `GET /api/accounts`, newest first. Account fields are current; `month` is as of `as_of`. */
+/** `GET /api/v1/accounts`, newest first. Account fields are current; `month` is as of `as_of`. */
 export type AccountList = Freshness & {
   object: 'list';
   data: AccountRow[];
@@ -24,7 +24,7 @@ export type AccountList = Freshness & {
 
 export type AccountRef = { id: string; name: string };
 
-/** One account in `GET /api/accounts`, and `GET /api/accounts/:account`. Auditors may read it. */
+/** One account in `GET /api/v1/accounts`, and `GET /api/v1/accounts/:account`. Auditors may read it. */
 export type AccountRow = {
   id: string;
   name: string;
@@ -42,22 +42,22 @@ export type AccountRow = {
   keys: number;
   month: MonthUsage;
 };
-/** `POST /api/accounts` → `Change & {object: 'account', id}`. 409 `already_exists`. */
+/** `POST /api/v1/accounts` → `Change & {object: 'account', id}`. 409 `already_exists`. */
 export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanName.optional() });
-/** `POST /api/accounts/:account/suspend` and `/reinstate` have no body. */
-/** `PUT /api/accounts/:account/plan`. Null: no plan, so no limits. */
+/** `POST /api/v1/accounts/:account/suspend` and `/reinstate` have no body. */
+/** `PUT /api/v1/accounts/:account/plan`. Null: no plan, so no limits. */
 export const PutPlan = z.strictObject({ plan: PlanName.nullable(), windows: Windows.default('keep') });
 /**
- * `PUT /api/accounts/:account/parent` puts the account below another one; null: below none. 409 `not_allowed`
- * if accounts would form a circle, or more than three levels.
+ * `PUT /api/v1/accounts/:account/parent` puts the account below another one; null: below none. 409
+ * `not_allowed` if accounts would form a circle, or more than three levels.
  */
 export const PutParent = z.strictObject({ parent: Id.nullable() });
 /**
- * `POST /api/accounts/:account/top-ups` adds to the prepaid balance, once for each reference (409
+ * `POST /api/v1/accounts/:account/top-ups` adds to the prepaid balance, once for each reference (409
  * `already_done`).
  */
 export const TopUp = z.strictObject({ amount_nanousd: z.int().min(1), reference: TopUpReference });
-/** `GET /api/accounts/:account/top-ups`, newest first. Auditors may read it. */
+/** `GET /api/v1/accounts/:account/top-ups`, newest first. Auditors may read it. */
 export type TopUpList = {
   object: 'list';
   data: TopUpRow[];
@@ -69,11 +69,11 @@ export type TopUpRow = {
   amount_nanousd: number;
   reference: string;
 };
-/** `PUT /api/accounts/:account/override`: each term replaces the plan's; {} removes the override. */
+/** `PUT /api/v1/accounts/:account/override`: each term replaces the plan's; {} removes the override. */
 export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
 
 /**
- * `POST /api/accounts/:account/adjustments` adds units to the usage of quotas in their current windows, or
+ * `POST /api/v1/accounts/:account/adjustments` adds units to the usage of quotas in their current windows, or
  * gives them back (`amount` below zero). `adjustment` is an idempotency key: a repeated request changes
  * nothing (409 `already_done`). `key` also adjusts the key's own quotas. 404 `not_found` if
  * the account has no such key, 409 `not_allowed` if no quota counts the usage, or a window has too few units.
@@ -88,7 +88,7 @@ export const AdjustUsage = z.strictObject({
   adjustment: z.uuid(),
 });
 
-/** `GET /api/accounts/:account/adjustments`, newest first. Auditors may read it. */
+/** `GET /api/v1/accounts/:account/adjustments`, newest first. Auditors may read it. */
 export type AdjustmentList = {
   object: 'list';
   data: AdjustmentRow[];
@@ -106,7 +106,7 @@ export type AdjustmentRow = {
   reason: string;
 };
 
-/** One in `GET /api/plans`, sorted by name. Auditors may read it. */
+/** One in `GET /api/v1/plans`, sorted by name. Auditors may read it. */
 export type PlanRow = {
   name: string;
   terms: PlanTerms;
@@ -115,7 +115,7 @@ export type PlanRow = {
   version: number;
 };
 /**
- * `PUT /api/plans/:plan` creates or changes a plan. `POST /api/plans/:plan/retire` retires it permanently:
- * calls of accounts that are still on it are rejected.
+ * `PUT /api/v1/plans/:plan` creates or changes a plan. `POST /api/v1/plans/:plan/retire` retires it
+ * permanently: calls of accounts that are still on it are rejected.
  */
 export const PutTerms = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });

@@ -9,7 +9,7 @@ export const AlertsQuery = RequestFilter.pick(
   Object.fromEntries(ALERT_FILTER_FIELDS.map((field) => [field, true])) as Record<keyof AlertFilter, true>,
 );
 
-/** One in `GET /api/alerts?key=…`, a list of the newest. Members see alerts of their account. */
+/** One in `GET /api/v1/alerts?key=…`, a list of the newest. Members see alerts of their account. */
 export type AlertRow = {
   id: string;
   kind: AlertKind | 'test';
@@ -22,8 +22,8 @@ export type AlertRow = {
 };
 
 /**
- * One in `GET /api/destinations`, a list, for administrators and auditors. Destinations aren't events, since
- * their addresses must be erasable.
+ * One in `GET /api/v1/destinations`, a list, for administrators and auditors. Destinations aren't events,
+ * since their addresses must be erasable.
  */
 export type DestinationRow = {
   id: string;
@@ -40,7 +40,7 @@ export type DestinationRow = {
   failing_since: string | null;
   disabled_at: string | null;
 };
-/** `POST /api/destinations` → {@link CreatedDestination} */
+/** `POST /api/v1/destinations` → {@link CreatedDestination} */
 export const CreateDestination = z.strictObject({
   kind: z.enum(DESTINATION_KINDS),
   /** A URL, or the email address. */
@@ -53,11 +53,11 @@ export const CreateDestination = z.strictObject({
 /** The secret that signs deliveries of a webhook, shown once; null for other kinds. */
 export type CreatedDestination = { object: 'destination'; id: string; secret: string | null };
 /**
- * `DELETE /api/destinations/:destination` → `{object: 'destination', id}`;
- * `POST /api/destinations/:destination/test` → `{object: 'delivery', id}`
+ * `DELETE /api/v1/destinations/:destination` → `{object: 'destination', id}`;
+ * `POST /api/v1/destinations/:destination/test` → `{object: 'delivery', id}`
  */
 export const DeliveriesQuery = z.strictObject({ destination: Id.optional() });
-/** One in `GET /api/deliveries?destination=`, a list of the newest, for administrators and auditors. */
+/** One in `GET /api/v1/deliveries?destination=`, a list of the newest, for administrators and auditors. */
 export type DeliveryRow = {
   id: string;
   destination: string;

@@ -13,7 +13,7 @@ export type { AttributionKind };
 const kind = z.enum(ATTRIBUTION_KIND_NAMES);
 
 /**
- * `POST /api/accounts/:account/attribution` → {@link AttributionNames}. Administrators, and members of the
+ * `POST /api/v1/accounts/:account/attribution` → {@link AttributionNames}. Administrators, and members of the
  * account; auditors see pseudonyms only. Each is wanted by its pseudonym or by its value, which a client
  * sends in the body so that it stands in no address. 503 `attribution_unavailable` if the server lacks the
  * master key.
@@ -43,8 +43,8 @@ export type AttributionName = {
 export const COUNTED_VALUES_MAX = 10_000;
 
 /**
- * `GET /api/accounts/:account/attribution`: how many values are readable, for administrators and members of
- * the account.
+ * `GET /api/v1/accounts/:account/attribution`: how many values are readable, for administrators and members
+ * of the account.
  */
 export type AttributionSummary = {
   object: 'attribution';
@@ -55,13 +55,13 @@ export type AttributionSummary = {
 };
 
 /**
- * `POST /api/accounts/:account/attribution/erase` → {@link Change}; no event where it was erased before.
+ * `POST /api/v1/accounts/:account/attribution/erase` → {@link Change}; no event where it was erased before.
  * Administrators, and members of the account. The value is named by its pseudonym.
  */
 export const EraseAttribution = z.strictObject({ kind, pseudonym: Pseudonym });
 
 /**
- * `POST /api/accounts/:account/attribution/destroy-key` → {@link DestroyedAttribution}. Administrators.
+ * `POST /api/v1/accounts/:account/attribution/destroy-key` → {@link DestroyedAttribution}. Administrators.
  * Erases all values of the account, and the key of its pseudonyms. 404 if the account has no key.
  */
 export type DestroyedAttribution = Change & {

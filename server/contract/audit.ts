@@ -37,8 +37,8 @@ export type WitnessRow = {
 };
 
 /**
- * `GET /api/audit/proof`, for administrators and auditors: which part of the log is signed, and by which keys
- * and witnesses.
+ * `GET /api/v1/audit/proof`, for administrators and auditors: which part of the log is signed, and by which
+ * keys and witnesses.
  */
 export type Proof = {
   object: 'proof';
@@ -59,7 +59,7 @@ export type Proof = {
   witnesses: WitnessRow[];
 };
 
-/** `GET /api/audit/checkpoints`, newest first. */
+/** `GET /api/v1/audit/checkpoints`, newest first. */
 export const CheckpointsQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(200).default(50),
   cursor: z
@@ -70,7 +70,7 @@ export const CheckpointsQuery = z.strictObject({
 export type CheckpointPage = { object: 'list'; data: CheckpointRow[]; next: string | null };
 
 const Position = z.coerce.number().int().min(0);
-/** `GET /api/audit/state`: an account, a key or a plan after a position, or at a time. */
+/** `GET /api/v1/audit/state`: an account, a key or a plan after a position, or at a time. */
 export const StateQuery = z
   .strictObject({
     account: Id.optional(),
@@ -146,7 +146,9 @@ export type CheckResult = {
   findings_omitted: number;
 };
 
-/** `GET /api/audit/checks`: the newest result of each check on this server process, and the running check. */
+/**
+ * `GET /api/v1/audit/checks`: the newest result of each check on this server process, and the running check.
+ */
 export type Checks = {
   object: 'checks';
   running: { target: string; done: number; of: number } | null;
@@ -158,13 +160,13 @@ export type Checks = {
 };
 
 /**
- * `POST /api/audit/checks` → lines of JSON while it runs, each a {@link CheckLine}. Closing the connection
+ * `POST /api/v1/audit/checks` → lines of JSON while it runs, each a {@link CheckLine}. Closing the connection
  * cancels it.
  */
 export const StartCheck = z.strictObject({ target: z.string().regex(/^[a-z_]{1,40}$/) });
 export type CheckLine = { done: number; of: number } | { result: CheckResult };
 
-/** `POST /api/audit/receipt`: verifies a receipt against this log. */
+/** `POST /api/v1/audit/receipt`: verifies a receipt against this log. */
 export const CheckReceipt = z.strictObject({ receipt: z.string().min(1).max(60_000) });
 export type ReceiptCheckResult = {
   object: 'receipt_check';

@@ -11,7 +11,7 @@ import type { WindowKind, Enforcement } from '#db/limits/limits.ts';
 const PRICES_MAX = 100;
 
 /**
- * `POST /api/backtests`, for administrators: replays the calls of the last BACKTEST_DAYS days → lines
+ * `POST /api/v1/backtests`, for administrators: replays the calls of the last BACKTEST_DAYS days → lines
  * of JSON while it runs, each a {@link BacktestStep}. Closing the connection cancels it. 409 `not_allowed`
  * while another one runs on any server.
  */

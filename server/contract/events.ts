@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
 
-/** `GET /api/events`: the log, newest first. Members see events of their account. */
+/** `GET /api/v1/events`: the log, newest first. Members see events of their account. */
 export const EventsQuery = z.strictObject({
   /** An event type, or a prefix up to the dot, such as `key`. */
   type: z
@@ -47,4 +47,4 @@ export type EventPage = {
   /** The newest position of the log. */ head: number;
   /** The oldest position that this page scanned. */ scanned_to: number;
 };
-/** `GET /api/events.ndjson` with the same query: one event a line, the oldest first. */
+/** `GET /api/v1/events.ndjson` with the same query: one event a line, the oldest first. */

@@ -17,13 +17,15 @@ const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 202
 const NewKeyName = withoutControls(KeyName);
 const OVERLAP_SECONDS_MAX = 30 * 86_400;
 
-/** Query of `GET /api/keys`. */
+/** Query of `GET /api/v1/keys`. */
 export const KeysQuery = z.strictObject({
   account: Id.optional(),
   /** Part of the name, the id, or the last characters of the secret; case-insensitive. */
   search: z.string().max(100).optional(),
 });
-/** `GET /api/keys`, newest first. Key fields are current; `month` and the times of use are as of `as_of`. */
+/**
+ * `GET /api/v1/keys`, newest first. Key fields are current; `month` and the times of use are as of `as_of`.
+ */
 export type KeyList = Freshness & {
   object: 'list';
   data: KeyRow[];
@@ -31,7 +33,7 @@ export type KeyList = Freshness & {
 };
 
 /**
- * One key in `GET /api/keys`, and `GET /api/keys/:key`: of the member's account, or of all accounts for
+ * One key in `GET /api/v1/keys`, and `GET /api/v1/keys/:key`: of the member's account, or of all accounts for
  * administrators and auditors.
  */
 export type KeyRow = {
@@ -57,8 +59,8 @@ export type KeyRow = {
 };
 
 /**
- * `POST /api/keys`. Administrators may choose another account. 409 `not_allowed` if the account has reached
- * its limit of keys.
+ * `POST /api/v1/keys`. Administrators may choose another account. 409 `not_allowed` if the account has
+ * reached its limit of keys.
  */
 export const CreateKey = z.strictObject({
   name: NewKeyName,
@@ -70,20 +72,20 @@ export const CreateKey = z.strictObject({
 export type CreatedKey = Change & { object: 'key'; id: string; secret: string };
 
 /**
- * `POST /api/keys/:key/rotate` → {@link CreatedKey}. `rotation` is an idempotency key: a repeated request
+ * `POST /api/v1/keys/:key/rotate` → {@link CreatedKey}. `rotation` is an idempotency key: a repeated request
  * changes nothing (409 `already_done`).
  */
 export const RotateKey = z.strictObject({
   overlap_s: z.int().min(0).max(OVERLAP_SECONDS_MAX),
   rotation: z.uuid(),
 });
-/** `POST /api/keys/:key/revoke` → {@link Change} */
+/** `POST /api/v1/keys/:key/revoke` → {@link Change} */
 /**
- * `POST /api/keys/:key/leaked` → {@link CreatedKey}: invalidates every secret at once, including one in its
- * overlap, and creates a new one.
+ * `POST /api/v1/keys/:key/leaked` → {@link CreatedKey}: invalidates every secret at once, including one in
+ * its overlap, and creates a new one.
  */
 /**
- * `PATCH /api/keys/:key` → {@link Change}. `terms` replaces all terms of the key; they can only narrow the
+ * `PATCH /api/v1/keys/:key` → {@link Change}. `terms` replaces all terms of the key; they can only narrow the
  * account's.
  */
 export const ChangeKey = z.strictObject({
@@ -93,7 +95,7 @@ export const ChangeKey = z.strictObject({
   windows: Windows.default('keep'),
 });
 /**
- * `POST /api/keys/:key/check` → {@link KeyCheckResult}: a dry run of a call.
+ * `POST /api/v1/keys/:key/check` → {@link KeyCheckResult}: a dry run of a call.
  */
 export const CheckKey = z.strictObject({
   model: ModelName,

@@ -5,8 +5,8 @@ import type { Enforcement, WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 
 /**
- * `GET /api/limits`: limits of the account (`?account=` for administrators and auditors), then of its active
- * keys. `?key=`: the limits that calls of this key are charged to.
+ * `GET /api/v1/limits`: limits of the account (`?account=` for administrators and auditors), then of its
+ * active keys. `?key=`: the limits that calls of this key are charged to.
  */
 export const LimitsQuery = z.strictObject({ account: Id.optional(), key: Id.optional() });
 export type LimitList = {
@@ -36,7 +36,7 @@ export type LimitRow = {
   overdraft_max: number | null;
 };
 
-/** `GET /api/limits/forecasts`: the limits of the same list that are forecast. */
+/** `GET /api/v1/limits/forecasts`: the limits of the same list that are forecast. */
 export type ForecastList = { object: 'list'; data: ForecastRow[]; forecast_as_of: string };
 /** A quota of cost or tokens by day, week or month at the end of its current window. */
 export type ForecastRow = Pick<LimitRow, 'subject' | 'meter' | 'window'> & {

@@ -11,8 +11,8 @@ import type { Change } from '#server/contract/keys.ts';
 import { Email } from '#server/contract/session.ts';
 
 /**
- * One in `GET /api/members`, a list: members of the own account or, for administrators and auditors, of all
- * accounts or of `?account=`. `rows_omitted` counts older rows beyond the limit. Auditors get null for
+ * One in `GET /api/v1/members`, a list: members of the own account or, for administrators and auditors, of
+ * all accounts or of `?account=`. `rows_omitted` counts older rows beyond the limit. Auditors get null for
  * emails.
  */
 export type MemberRow = {
@@ -25,13 +25,13 @@ export type MemberRow = {
   created_at: string;
   last_seen_at: string | null;
 };
-/** `PATCH /api/members/:member`. 409 `last_administrator` if no other administrator exists. */
+/** `PATCH /api/v1/members/:member`. 409 `last_administrator` if no other administrator exists. */
 export const ChangeMember = z.strictObject({ role: RoleName });
-/** `DELETE /api/members/:member`: erases the email and password, and ends all sessions. */
-/** `POST /api/members/:member/reset`: creates a password reset link → {@link CreatedLink}. */
+/** `DELETE /api/v1/members/:member`: erases the email and password, and ends all sessions. */
+/** `POST /api/v1/members/:member/reset`: creates a password reset link → {@link CreatedLink}. */
 
 /**
- * One in `GET /api/invitations`, a list of open invitations. `rows_omitted` counts older rows beyond the
+ * One in `GET /api/v1/invitations`, a list of open invitations. `rows_omitted` counts older rows beyond the
  * limit.
  */
 export type InvitationRow = {
@@ -43,7 +43,7 @@ export type InvitationRow = {
   expires_at: string;
 };
 /**
- * `POST /api/invitations` → {@link CreatedLink}. Emailed if SMTP is configured; the link is always in the
+ * `POST /api/v1/invitations` → {@link CreatedLink}. Emailed if SMTP is configured; the link is always in the
  * reply.
  */
 export const CreateInvitation = z.strictObject({
@@ -51,7 +51,7 @@ export const CreateInvitation = z.strictObject({
   role: RoleName,
   email: Email.optional(),
 });
-/** `DELETE /api/invitations/:invitation` */
+/** `DELETE /api/v1/invitations/:invitation` */
 /** The link is shown once, in this reply. */
 export type CreatedLink = Change & {
   object: 'link';
@@ -61,7 +61,7 @@ export type CreatedLink = Change & {
   email_sent: boolean;
 };
 
-/** `GET /api/registration` and `PUT` of the same. */
+/** `GET /api/v1/registration` and `PUT` of the same. */
 export type RegistrationSettings = {
   object: 'registration';
   policy: RegistrationPolicy;

@@ -6,7 +6,7 @@ import { ModelTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
 
 /**
- * `GET /api/models`, a list: models that the account's calls may use, with what the account is charged, in
+ * `GET /api/v1/models`, a list: models that the account's calls may use, with what the account is charged, in
  * nano-dollars.
  */
 export type ModelRow = {
@@ -15,19 +15,19 @@ export type ModelRow = {
   price: PriceTerms | null;
 };
 /**
- * One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model with its own routing.
- * Other names go to the first upstream that lists them.
+ * One in `GET /api/v1/dispatch`, a list by name, for administrators and auditors: a model with its own
+ * routing. Other names go to the first upstream that lists them.
  */
 export type ModelRoute = { model: string; terms: ModelTerms; position: number };
-/** `PUT /api/dispatch`: defines or replaces the routing of a model. */
+/** `PUT /api/v1/dispatch`: defines or replaces the routing of a model. */
 export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms });
 /**
- * `POST /api/dispatch/retire`: removes the routing of a model. 409 `not_allowed` if an alias would lead
+ * `POST /api/v1/dispatch/retire`: removes the routing of a model. 409 `not_allowed` if an alias would lead
  * nowhere.
  */
 export const RetireModel = z.strictObject({ model: ModelName });
 /**
- * One in `GET /api/prices`, a list by name; auditors may read it. `plan`: whose accounts are charged this;
+ * One in `GET /api/v1/prices`, a list by name; auditors may read it. `plan`: whose accounts are charged this;
  * null: it is what the provider charges.
  */
 export type PriceRow = PriceTerms & {
@@ -36,10 +36,10 @@ export type PriceRow = PriceTerms & {
   source: string;
   version: number;
 };
-/** `PUT /api/prices` */
+/** `PUT /api/v1/prices` */
 export const PutPrice = z.strictObject({ model: ModelName, plan: PlanName.optional(), ...PriceShape });
 /**
- * `POST /api/prices/import` → {@link PriceImportResult}: from the installed price list. `providers`: empty
+ * `POST /api/v1/prices/import` → {@link PriceImportResult}: from the installed price list. `providers`: empty
  * means those of the configured upstreams.
  */
 export const ImportPrices = z.strictObject({

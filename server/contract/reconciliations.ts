@@ -26,7 +26,7 @@ export type ClassRow = {
   amount_nanousd: string;
 };
 
-/** One in `GET /api/reconciliations`, newest first; for administrators and auditors. */
+/** One in `GET /api/v1/reconciliations`, newest first; for administrators and auditors. */
 export type ReconciliationRow = {
   id: string;
   recorded_at: string;
@@ -43,7 +43,7 @@ export type ReconciliationRow = {
   differences: number;
 };
 
-/** `GET /api/reconciliations` */
+/** `GET /api/v1/reconciliations` */
 export type ReconciliationList = {
   object: 'list';
   data: ReconciliationRow[];
@@ -80,7 +80,7 @@ export type ReconciledDifference = Pick<ReconciledCell, 'day' | 'model' | 'crede
   corrected: number;
 };
 
-/** `GET /api/reconciliations/:reconciliation`, for administrators and auditors. */
+/** `GET /api/v1/reconciliations/:reconciliation`, for administrators and auditors. */
 export type ReconciliationReport = Omit<ReconciliationRow, 'differences'> & {
   object: 'reconciliation';
   /** SHA-256 of the stored report, as the log has it. */
@@ -110,7 +110,7 @@ export type ReconciliationReport = Omit<ReconciliationRow, 'differences'> & {
   cells_omitted: number;
 };
 
-/** `GET /api/reconciliations/:reconciliation/report?format=…`, for administrators and auditors. */
+/** `GET /api/v1/reconciliations/:reconciliation/report?format=…`, for administrators and auditors. */
 export const ReportQuery = z.strictObject({ format: z.enum(['text', 'differences', 'days']) });
 export type ReportQuery = z.output<typeof ReportQuery>;
 
@@ -134,7 +134,7 @@ const Fetched = z.strictObject({
 });
 
 /**
- * `POST /api/reconciliations` → lines of JSON while it runs, each a {@link ReconciliationLine}; for
+ * `POST /api/v1/reconciliations` → lines of JSON while it runs, each a {@link ReconciliationLine}; for
  * administrators. Closing the connection cancels it.
  */
 export const StartReconciliation = z.strictObject({
@@ -152,7 +152,7 @@ export const StartReconciliation = z.strictObject({
 export type StartReconciliation = z.output<typeof StartReconciliation>;
 
 /**
- * `POST /api/reconciliations/:reconciliation/apply` → lines of JSON, each a {@link ReconciliationLine}:
+ * `POST /api/v1/reconciliations/:reconciliation/apply` → lines of JSON, each a {@link ReconciliationLine}:
  * corrects the requests of reviewed differences, each once; for administrators.
  */
 export const ApplyDifferences = z.strictObject({

@@ -128,7 +128,7 @@ export type RequestCorrection = {
 
 /** One in {@link CorrectionList}, with its request. */
 export type AccountCorrection = RequestCorrection & { request: string };
-/** `GET /api/accounts/:account/corrections`, newest first. Auditors may read it. */
+/** `GET /api/v1/accounts/:account/corrections`, newest first. Auditors may read it. */
 export type CorrectionList = {
   object: 'list';
   data: AccountCorrection[];
@@ -137,7 +137,7 @@ export type CorrectionList = {
 };
 
 /**
- * `POST /api/requests/{id}/corrections` corrects an ended request, once for each reference (409
+ * `POST /api/v1/requests/{id}/corrections` corrects an ended request, once for each reference (409
  * `already_done`). Amounts are added to its figures; without one for the upstream cost, that of the charge is
  * added to both.
  */

@@ -35,7 +35,7 @@ const Code = z.string().regex(/^\d{6}$/, 'must be the six digits of your authent
  */
 const LinkSecret = z.string().regex(/^[0-9A-Za-z]{43}$/, 'must be the secret of the link');
 
-/** `GET /api/welcome`: public information for the sign-in page. */
+/** `GET /api/v1/welcome`: public information for the sign-in page. */
 export type Welcome = {
   object: 'welcome';
   registration: RegistrationPolicy;
@@ -45,7 +45,7 @@ export type Welcome = {
   can_send_mail: boolean;
 };
 
-/** `GET /api/me`, and the reply of `POST /api/session` and every other route that signs in. */
+/** `GET /api/v1/me`, and the reply of `POST /api/v1/session` and every other route that signs in. */
 export type Me = {
   object: 'me';
   member: { id: string; email: string; role: Role; has_totp: boolean };
@@ -58,15 +58,17 @@ export type Me = {
   now: string;
 };
 
-/** `POST /api/session`. 401 `invalid_credentials`; 401 `totp_required` if two-factor authentication is on. */
+/**
+ * `POST /api/v1/session`. 401 `invalid_credentials`; 401 `totp_required` if two-factor authentication is on.
+ */
 export const SignIn = z.strictObject({
   email: Email,
   password: z.string().max(PASSWORD_CHARACTERS_MAX),
   code: Code.optional(),
 });
 /**
- * `POST /api/registration`. Always 202 `{object: 'registration'}`, whether the email was free or taken; the
- * owner of the email signs in next.
+ * `POST /api/v1/registration`. Always 202 `{object: 'registration'}`, whether the email was free or taken;
+ * the owner of the email signs in next.
  */
 export const Register = z.strictObject({
   email: Email,
@@ -74,14 +76,14 @@ export const Register = z.strictObject({
   account_name: NewAccountName,
   invitation: LinkSecret.optional(),
 });
-/** `POST /api/setup`: creates the first administrator; signs in. */
+/** `POST /api/v1/setup`: creates the first administrator; signs in. */
 export const SetUp = z.strictObject({
   secret: LinkSecret,
   email: Email,
   password: Password,
   account_name: NewAccountName.optional(),
 });
-/** `POST /api/invitation`: details of an invitation. Its secret is in the body, not in the URL. */
+/** `POST /api/v1/invitation`: details of an invitation. Its secret is in the body, not in the URL. */
 export const ReadInvitation = z.strictObject({ secret: LinkSecret });
 export type InvitationDetail = {
   object: 'invitation';
@@ -89,35 +91,35 @@ export type InvitationDetail = {
   /** Null: the invitation creates a new account. */ account_name: string | null;
   expires_at: string;
 };
-/** `POST /api/invitation/accept`: joins the account of an invitation; signs in. */
+/** `POST /api/v1/invitation/accept`: joins the account of an invitation; signs in. */
 export const AcceptInvitation = z.strictObject({
   secret: LinkSecret,
   email: Email,
   password: Password,
   account_name: NewAccountName.optional(),
 });
-/** `POST /api/password/forgotten`. Always 202. */
+/** `POST /api/v1/password/forgotten`. Always 202. */
 export const ForgotPassword = z.strictObject({ email: Email });
-/** `POST /api/password/reset`: ends all sessions of the member; signs in. */
+/** `POST /api/v1/password/reset`: ends all sessions of the member; signs in. */
 export const ResetPassword = z.strictObject({ secret: LinkSecret, password: Password });
-/** `POST /api/password`: ends all other sessions. */
+/** `POST /api/v1/password`: ends all other sessions. */
 export const ChangePassword = z.strictObject({
   current: z.string().max(PASSWORD_CHARACTERS_MAX),
   password: Password,
 });
 
-/** `POST /api/totp`: starts enrollment, which takes effect when a code confirms it. */
+/** `POST /api/v1/totp`: starts enrollment, which takes effect when a code confirms it. */
 export const StartTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
 /** `uri` is for the QR code of an authenticator app. Shown once. */
 export type TotpEnrollment = { object: 'totp'; secret: string; uri: string };
-/** `PUT /api/totp`: confirms enrollment with the first code. */
+/** `PUT /api/v1/totp`: confirms enrollment with the first code. */
 export const ConfirmTotp = z.strictObject({ code: Code });
-/** `POST /api/totp/remove` */
+/** `POST /api/v1/totp/remove` */
 export const RemoveTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
 
 /**
- * One in `GET /api/sessions`, newest first. `DELETE /api/session` signs out, `DELETE /api/sessions`
- * everywhere, `DELETE /api/sessions/:session` ends one session.
+ * One in `GET /api/v1/sessions`, newest first. `DELETE /api/v1/session` signs out, `DELETE /api/v1/sessions`
+ * everywhere, `DELETE /api/v1/sessions/:session` ends one session.
  */
 export type SessionRow = {
   id: string;

@@ -8,7 +8,8 @@ import type { Change } from '#server/contract/keys.ts';
 /** Sinks, the receivers of spend events. Pure. */
 
 /**
- * One in `GET /api/sinks`, a list by name, for administrators and auditors; `GET /api/status` has them, too.
+ * One in `GET /api/v1/sinks`, a list by name, for administrators and auditors; `GET /api/v1/status` has them,
+ * too.
  */
 export type SinkRow = {
   id: string;
@@ -38,7 +39,7 @@ export type SinkRow = {
   test: { state: 'pending' | 'accepted' | 'failed'; at: string; error: string | null } | null;
 };
 
-/** `POST /api/sinks` → {@link ConfiguredSink} */
+/** `POST /api/v1/sinks` → {@link ConfiguredSink} */
 export const CreateSink = z.strictObject({
   name: SinkName,
   config: SinkConfigInput,
@@ -47,7 +48,7 @@ export const CreateSink = z.strictObject({
   after: z.union([z.literal('now'), z.number().int().min(0)]).default('now'),
 });
 /**
- * `PUT /api/sinks/:sink/config` → {@link ConfiguredSink}: replaces the whole configuration, which is never
+ * `PUT /api/v1/sinks/:sink/config` → {@link ConfiguredSink}: replaces the whole configuration, which is never
  * shown. The kind stays.
  */
 export const ReplaceSinkConfig = z.strictObject({ config: SinkConfigInput });
@@ -58,9 +59,9 @@ export type ConfiguredSink = Change & {
   /** It signs deliveries of a webhook, and is shown once; null for other kinds. */
   secret: string | null;
 };
-/** `PATCH /api/sinks/:sink` → `Change`: pauses, resumes, or continues behind another position. */
+/** `PATCH /api/v1/sinks/:sink` → `Change`: pauses, resumes, or continues behind another position. */
 export const ChangeSink = z.union([
   z.strictObject({ paused: z.boolean() }),
   z.strictObject({ position: z.number().int().min(0) }),
 ]);
-/** `DELETE /api/sinks/:sink` → `Change`; `POST /api/sinks/:sink/test` → `{object: 'sink', id}` */
+/** `DELETE /api/v1/sinks/:sink` → `Change`; `POST /api/v1/sinks/:sink/test` → `{object: 'sink', id}` */

@@ -10,7 +10,7 @@ const StatementFormat = z.enum(['json', 'csv', 'pdf', 'proof']);
 export type StatementFormat = z.infer<typeof StatementFormat>;
 const Month = z.string().regex(/^\d{4}-(?:0[1-9]|1[0-2])$/, 'must be a month such as 2027-01');
 
-/** `GET /v1/statements` and `GET /api/statements`: a month, or `from` and `to`. */
+/** `GET /v1/statements` and `GET /api/v1/statements`: a month, or `from` and `to`. */
 export const StatementQuery = z.strictObject({
   /** A UTC month. */
   period: Month.optional(),
@@ -36,10 +36,10 @@ export type StatementQuery = z.infer<typeof StatementQuery>;
 /** A statement as JSON, with the SHA-256 of its canonical text, which an invoice in the log names. */
 export type StatementReply = { object: 'statement'; digest: string } & Statement;
 
-/** `GET /api/invoices/:number` */
+/** `GET /api/v1/invoices/:number` */
 export const InvoiceQuery = z.strictObject({ format: StatementFormat.default('json') });
 
-/** One in `GET /api/invoices`, newest first. Members see those of their account. */
+/** One in `GET /api/v1/invoices`, newest first. Members see those of their account. */
 export type InvoiceRow = {
   number: number;
   /** The number as documents show it. */
@@ -68,32 +68,32 @@ export type InvoiceList = {
 };
 
 /**
- * `POST /api/invoices` issues the invoice of a period that is over. The same account and period give the same
- * invoice. 409 `not_allowed` without an issuer, or before the period is over.
+ * `POST /api/v1/invoices` issues the invoice of a period that is over. The same account and period give the
+ * same invoice. 409 `not_allowed` without an issuer, or before the period is over.
  */
 export const IssueInvoice = z.strictObject({
   account: Id,
   period: Month,
   end_user: PseudonymText.optional(),
 });
-/** `POST /api/invoices/:number/credit` takes an invoice back by a credit note. */
+/** `POST /api/v1/invoices/:number/credit` takes an invoice back by a credit note. */
 export const CreditInvoice = z.strictObject({ reason: z.string().trim().min(1).max(200) });
 /**
- * `GET /api/invoices/:number/corrections`: the corrections of calls of an invoice that were recorded after
+ * `GET /api/v1/invoices/:number/corrections`: the corrections of calls of an invoice that were recorded after
  * its period and that no document bills. `POST` to the same issues their credit note, over at most
  * 1,000 of them; 409 `not_allowed` without one.
  */
 export type UnbilledCorrections = { object: 'corrections'; count: number };
 export type InvoiceChange = Change & { name: string };
 
-/** `PUT /api/issuer`: all terms, in place of those before. */
+/** `PUT /api/v1/issuer`: all terms, in place of those before. */
 export const PutIssuer = BillingTerms;
-/** `GET /api/issuer` */
+/** `GET /api/v1/issuer` */
 export type Issuer = { object: 'issuer'; terms: BillingTerms | null };
 
 /**
- * `GET /api/statement-emails?account=`: of an account, for administrators and auditors; members have those of
- * their own.
+ * `GET /api/v1/statement-emails?account=`: of an account, for administrators and auditors; members have those
+ * of their own.
  */
 export const EmailsQuery = z.strictObject({ account: Id.optional() });
 export type StatementEmails = {
@@ -120,14 +120,14 @@ export type StatementEmailRow = {
   status: number | null;
   fault: string | null;
 };
-/** `PUT /api/statement-emails/schedule` */
+/** `PUT /api/v1/statement-emails/schedule` */
 export const PutEmailSchedule = z.strictObject({ enabled: z.boolean(), day: z.int().min(1).max(28) });
-/** `PUT /api/statement-emails/recipients`: all of an account, in place of those before. */
+/** `PUT /api/v1/statement-emails/recipients`: all of an account, in place of those before. */
 export const PutRecipients = z.strictObject({
   account: Id,
   recipients: z.array(z.string().max(300)).max(20),
 });
-/** `POST /api/statement-emails`: sends the document of a month or a number to all recipients now. */
+/** `POST /api/v1/statement-emails`: sends the document of a month or a number to all recipients now. */
 export const SendStatement = z.union([
   z.strictObject({ account: Id, period: Month }),
   z.strictObject({ invoice: z.int().min(1) }),

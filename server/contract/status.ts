@@ -3,8 +3,8 @@ import type { SinkRow } from '#server/contract/sinks.ts';
 /** Contract for the status of the service. Pure. */
 
 /**
- * `GET /api/status`, for administrators and auditors. The heartbeat of a `late` instance is overdue by some
- * seconds.
+ * `GET /api/v1/status`, for administrators and auditors. The heartbeat of a `late` instance is overdue by
+ * some seconds.
  */
 export type Status = {
   object: 'status';

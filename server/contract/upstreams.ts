@@ -12,8 +12,8 @@ import type { CircuitStatus } from '#server/upstreams/circuit-breaker.ts';
 const SECRET_CHARACTERS_MAX = 16_384;
 
 /**
- * `GET /api/upstreams`, for administrators and auditors, in order of precedence: the first that lists a model
- * gets its calls.
+ * `GET /api/v1/upstreams`, for administrators and auditors, in order of precedence: the first that lists a
+ * model gets its calls.
  */
 export type UpstreamList = {
   object: 'list';
@@ -57,9 +57,9 @@ const Name = z
     (name) => UpstreamName.safeParse(name).success,
     'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit',
   );
-/** `POST /api/upstreams`: starts without credentials. */
+/** `POST /api/v1/upstreams`: starts without credentials. */
 export const AddUpstream = z.strictObject({ name: Name, terms: UpstreamTerms });
-/** `PATCH /api/upstreams/:upstream`: replaces all terms, or pauses or resumes it. */
+/** `PATCH /api/v1/upstreams/:upstream`: replaces all terms, or pauses or resumes it. */
 export const ChangeUpstream = z
   .strictObject({ terms: UpstreamTerms.optional(), paused: z.boolean().optional() })
   .refine(({ terms, paused }) => (terms === undefined) !== (paused === undefined), {
@@ -67,24 +67,24 @@ export const ChangeUpstream = z
     message: 'give exactly one of "terms" and "paused"',
   });
 /**
- * `DELETE /api/upstreams/:upstream`: removes it permanently, with its credentials. 409 `not_allowed` if a
+ * `DELETE /api/v1/upstreams/:upstream`: removes it permanently, with its credentials. 409 `not_allowed` if a
  * model would have no other upstream.
  */
 
 /**
- * `POST /api/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret is
- * write-only.
+ * `POST /api/v1/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret
+ * is write-only.
  */
 export const AddCredential = z.strictObject({
   label: CredentialLabel,
   secret: z.string().min(1, 'is empty').max(SECRET_CHARACTERS_MAX, 'is too long'),
 });
 export type CreatedCredential = Change & { object: 'credential'; id: string; last4: string };
-/** `DELETE /api/upstreams/:upstream/credentials/:credential`: removes it permanently. */
+/** `DELETE /api/v1/upstreams/:upstream/credentials/:credential`: removes it permanently. */
 
 /**
- * `POST /api/upstreams/:upstream/test`, for administrators: requests its list of models with each credential.
- * A success closes its circuit breaker.
+ * `POST /api/v1/upstreams/:upstream/test`, for administrators: requests its list of models with each
+ * credential. A success closes its circuit breaker.
  */
 export type UpstreamTestResult = { object: 'upstream_test'; data: CredentialTestResult[] };
 export type CredentialTestResult = {
@@ -98,5 +98,5 @@ export type CredentialTestResult = {
   /** One sentence for people; null on success. */
   error: string | null;
 };
-/** `GET /api/upstreams/:upstream/models`, for administrators: the upstream's current list. */
+/** `GET /api/v1/upstreams/:upstream/models`, for administrators: the upstream's current list. */
 export type UpstreamModels = { object: 'list'; data: string[]; error: string | null };

@@ -32,7 +32,7 @@ type Answer = ApiError | object | null;
 /** One route of the dashboard's API. `null` roles: no session required. */
 export type ApiRoute = {
   method: Method;
-  /** An Express path that begins with `/api/`. */
+  /** An Express path that begins with `/api/v1/`. */
   path: string;
   roles: readonly Role[] | null;
   body: z.ZodType | null;

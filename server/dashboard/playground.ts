@@ -21,7 +21,7 @@ const UNKNOWN = new ApiError('not_found', {
 type UnderWay = { who: SignedIn; requestId: string; response: ServerResponse };
 
 /**
- * `POST /api/playground/chat/completions`: a call with a key of the member's account, without its secret.
+ * `POST /api/v1/playground/chat/completions`: a call with a key of the member's account, without its secret.
  * From there on it is like any other call: the same permissions, limits and records. The relay reads its
  * body. It ends when the session ends or the member loses the permission to call.
  */
@@ -31,30 +31,36 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
     for (const each of underWay) if (isOver(each.who, event)) end(relay, each);
   });
   return [
-    route('post', '/api/playground/chat/completions', CALLERS, null, async ({ request, response }, who) => {
-      const key = keyNamed(relay, request.headers[KEY_HEADER], who);
-      if (key instanceof ApiError) return key;
-      // The client disconnected during the session lookup, so no close event would follow.
-      if (response.destroyed) return null;
-      const reply = replyOf(response);
-      const call: UnderWay = { who, requestId: reply.requestId, response };
-      underWay.add(call);
-      response.once('close', () => underWay.delete(call));
-      try {
-        await handleCall(
-          relay,
-          CHAT,
-          request,
-          response,
-          reply,
-          () => checkKey(key, relay.readModel.nowMs()) ?? key,
-        );
-      } catch (error) {
-        if (!response.headersSent) throw error;
-        response.destroy();
-      }
-      return null;
-    }),
+    route(
+      'post',
+      '/api/v1/playground/chat/completions',
+      CALLERS,
+      null,
+      async ({ request, response }, who) => {
+        const key = keyNamed(relay, request.headers[KEY_HEADER], who);
+        if (key instanceof ApiError) return key;
+        // The client disconnected during the session lookup, so no close event would follow.
+        if (response.destroyed) return null;
+        const reply = replyOf(response);
+        const call: UnderWay = { who, requestId: reply.requestId, response };
+        underWay.add(call);
+        response.once('close', () => underWay.delete(call));
+        try {
+          await handleCall(
+            relay,
+            CHAT,
+            request,
+            response,
+            reply,
+            () => checkKey(key, relay.readModel.nowMs()) ?? key,
+          );
+        } catch (error) {
+          if (!response.headersSent) throw error;
+          response.destroy();
+        }
+        return null;
+      },
+    ),
   ];
 }
 

@@ -139,5 +139,5 @@ const isClientId = (id: string): boolean => id.length <= CLIENT_ID_CHARACTERS_MA
 
 /** The route without the identifiers and tokens that a path may contain. */
 function shownPath(path: string): string {
-  return /^\/(?:v1|api)\/(?:chat\/completions$|[a-z_]{1,30}(?=\/|$))/.exec(path)?.[0] ?? 'other';
+  return /^\/(?:api\/)?v1\/(?:chat\/completions$|[a-z_]{1,30}(?=\/|$))/.exec(path)?.[0] ?? 'other';
 }

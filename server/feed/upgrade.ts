@@ -24,10 +24,10 @@ import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** Paths of the feed for keys and for signed-in members. */
 export const LIVE = '/v1/live';
-export const LIVE_SIGNED_IN = '/api/live';
+export const LIVE_SIGNED_IN = '/api/v1/live';
 
 /**
- * `GET /v1/live` and `GET /api/live`: authenticates and authorizes before the WebSocket opens, so that an
+ * `GET /v1/live` and `GET /api/v1/live`: authenticates and authorizes before the WebSocket opens, so that an
  * error is an ordinary HTTP reply. From there on the connection belongs to the feed.
  */
 export class Live {

@@ -113,7 +113,7 @@ export function createServer(app: App): Server {
     if (count) return orFault(countTokens(app.relay, count, request, response, reply));
     request.url = path + queryOf(request.url ?? '');
     // The routes under /api authenticate by cookie, so no page on another origin may read their replies.
-    if (request.url.startsWith('/api/')) reply.extraHeaders = [];
+    if (request.url.startsWith('/api/v1/')) reply.extraHeaders = [];
     (response as WithReply).reply = reply;
     routes(request, response);
   };

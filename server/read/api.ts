@@ -20,7 +20,7 @@ import { answerSpendEvents } from '#server/spend/answer.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
-/** Usage and requests, for keys under `/v1/` and for members under `/api/`. Read-only. */
+/** Usage and requests, for keys under `/v1/` and for members under `/api/v1/`. Read-only. */
 
 /** A reader: the scope, and the request to answer. */
 export type Reader = {
@@ -131,10 +131,10 @@ export function readApiRoutes({
       return withReadSlot(reads, reader.holder, () => answer(reading, reader));
     });
   return [
-    get('/api/usage', answerUsage),
-    get('/api/requests', answerRequests),
-    get('/api/requests/:request', answerRequestDetail),
-    get('/api/spend-events', answerSpendEvents),
+    get('/api/v1/usage', answerUsage),
+    get('/api/v1/requests', answerRequests),
+    get('/api/v1/requests/:request', answerRequestDetail),
+    get('/api/v1/spend-events', answerSpendEvents),
   ];
 }
 

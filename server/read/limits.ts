@@ -21,12 +21,12 @@ type Subject = { limits: SubjectLimits; keyName: string | null };
 /** Routes for limits, as enforced, and for their forecasts. */
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/limits', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/limits', ANY_ROLE, null, async ({ request }, who) => {
       const listed = await listLimits(relay, reads, request, who);
       if (listed instanceof ApiError) return listed;
       return { object: 'list', ...listed } satisfies LimitList;
     }),
-    route('get', '/api/limits/forecasts', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/limits/forecasts', ANY_ROLE, null, async ({ request }, who) => {
       const listed = await listLimits(relay, reads, request, who);
       if (listed instanceof ApiError) return listed;
       const { data, limits_as_of: asOf } = listed;

@@ -68,7 +68,7 @@ async function figures(account: string): Promise<Record<string, unknown>> {
   for (const { name } of rows) tables[name] = await rowsOf(superuser, name);
   const { totals, rows: groups } = (
     await people.administrator.get<{ totals: unknown; rows: unknown }>(
-      `/api/usage?group_by=end_user,session,tag&account=${account}`,
+      `/api/v1/usage?group_by=end_user,session,tag&account=${account}`,
     )
   ).body;
   const statement = await text('audit', 'statement', '--all', '--month', month(), '--csv');
@@ -92,19 +92,19 @@ async function figures(account: string): Promise<Record<string, unknown>> {
 async function replies(account: string, pseudonym: string, secret: string): Promise<string> {
   const { administrator, ana, auditor } = people;
   const paths = [
-    '/api/requests',
-    `/api/requests?end_user=${pseudonym}&account=${account}`,
-    '/api/requests?format=csv',
-    '/api/usage?group_by=end_user',
-    '/api/usage?group_by=session&format=csv',
-    '/api/usage?group_by=tag',
-    '/api/events',
-    '/api/keys',
-    '/api/limits',
-    '/api/accounts',
-    `/api/accounts/${account}`,
-    `/api/accounts/${account}/attribution`,
-    '/api/alerts',
+    '/api/v1/requests',
+    `/api/v1/requests?end_user=${pseudonym}&account=${account}`,
+    '/api/v1/requests?format=csv',
+    '/api/v1/usage?group_by=end_user',
+    '/api/v1/usage?group_by=session&format=csv',
+    '/api/v1/usage?group_by=tag',
+    '/api/v1/events',
+    '/api/v1/keys',
+    '/api/v1/limits',
+    '/api/v1/accounts',
+    `/api/v1/accounts/${account}`,
+    `/api/v1/accounts/${account}/attribution`,
+    '/api/v1/alerts',
   ];
   const texts: string[] = [];
   for (const client of [administrator, ana, auditor])
@@ -114,7 +114,7 @@ async function replies(account: string, pseudonym: string, secret: string): Prom
       { kind: 'end_user', pseudonym },
       { kind: 'end_user', value: VALUES.user },
     ];
-    texts.push(JSON.stringify(await client.post(`/api/accounts/${account}/attribution`, { wanted })));
+    texts.push(JSON.stringify(await client.post(`/api/v1/accounts/${account}/attribution`, { wanted })));
   }
   for (const route of ['requests', 'usage', 'models']) {
     const reply = await fetch(`${people.relay.baseUrl}/${route}`, {
@@ -138,7 +138,7 @@ test('after an erasure nothing yields the value, and no figure and no proof chan
   const { relay, ana } = people;
   const account = ana.me.account.id;
   const directory = (name: string): string => path.join(relay.dataDir, name);
-  const { secret } = (await ana.post<{ secret: string }>('/api/keys', { name: 'key' })).body;
+  const { secret } = (await ana.post<{ secret: string }>('/api/v1/keys', { name: 'key' })).body;
   for (let call = 0; call < 12; call++) await callFor(secret);
   const log = await relay.waitFor(
     (events) => events.filter(({ event }) => event.type === 'request.settled').length === 12,
@@ -154,7 +154,7 @@ test('after an erasure nothing yields the value, and no figure and no proof chan
     { kind: 'tag', pseudonym: accepted.tags[0] as string },
   ];
   const lookUp = async (): Promise<(string | null)[]> => {
-    const address = `/api/accounts/${account}/attribution`;
+    const address = `/api/v1/accounts/${account}/attribution`;
     const { body } = await ana.post<{ data: { value: string | null }[] }>(address, { wanted: named });
     return body.data.map(({ value }) => value);
   };
@@ -172,7 +172,7 @@ test('after an erasure nothing yields the value, and no figure and no proof chan
   const before = await figures(account);
 
   for (const each of named)
-    expect((await ana.post(`/api/accounts/${account}/attribution/erase`, each)).status).toBe(200);
+    expect((await ana.post(`/api/v1/accounts/${account}/attribution/erase`, each)).status).toBe(200);
   expect(await lookUp()).toEqual([null, null, null]);
   expect(await figures(account)).toEqual(before);
   expect(await json('audit', 'verify')).toMatchObject({ findings: [] });

@@ -35,15 +35,15 @@ beforeAll(async () => {
   ({ relay, administrator, ana } = await startPeopledRelay());
   account = ana.me.account.id;
   const quotas = [quota('requests', 'day', 3), quota('requests', 'month', 9)];
-  await administrator.put('/api/plans/daily', { terms: { quotas } });
-  await administrator.put(`/api/accounts/${account}/plan`, { plan: 'daily' });
+  await administrator.put('/api/v1/plans/daily', { terms: { quotas } });
+  await administrator.put(`/api/v1/accounts/${account}/plan`, { plan: 'daily' });
   const terms = { quotas: [quota('requests', 'week', 9)] };
-  key = (await ana.post<typeof key>('/api/keys', { name: 'narrow', terms })).body;
+  key = (await ana.post<typeof key>('/api/v1/keys', { name: 'narrow', terms })).body;
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const adjust = (fields: object, adjustment = uuidv7()) =>
-  administrator.post(`/api/accounts/${account}/adjustments`, {
+  administrator.post(`/api/v1/accounts/${account}/adjustments`, {
     meter: 'requests',
     amount: -1,
     reason: 'The server was killed.',
@@ -66,7 +66,7 @@ const adjusted = async () =>
 
 /** The used units of each quota: `day 3 month 3 week 3`. */
 async function used(): Promise<string> {
-  const { data } = (await ana.get<LimitList>(`/api/limits?key=${key.id}`)).body;
+  const { data } = (await ana.get<LimitList>(`/api/v1/limits?key=${key.id}`)).body;
   return data
     .map((each) => `${each.window} ${each.used}`)
     .toSorted()
@@ -202,7 +202,7 @@ test('units given back by another process admit calls that were rejected without
 
 test('adjustments are listed for administrators and auditors, newest first, up to a bound', async () => {
   const events = (await adjusted()).toReversed();
-  const { body } = await administrator.get<AdjustmentList>(`/api/accounts/${account}/adjustments`);
+  const { body } = await administrator.get<AdjustmentList>(`/api/v1/accounts/${account}/adjustments`);
   expect(body.rows_omitted).toBe(0);
   expect(
     body.data.map(({ meter, amount, window, key: of, reason, actor }) => ({
@@ -229,5 +229,5 @@ test('adjustments are listed for administrators and auditors, newest first, up t
   await client.end();
   expect(newest.data).toEqual(body.data.slice(0, 2));
   expect(newest.rows_omitted).toBe(body.data.length - 2);
-  expect(await ana.get(`/api/accounts/${account}/adjustments`)).toMatchObject({ status: 403 });
+  expect(await ana.get(`/api/v1/accounts/${account}/adjustments`)).toMatchObject({ status: 403 });
 });

@@ -10,7 +10,7 @@ let end_user = '';
 beforeAll(async () => {
   people = await startPeopledRelay();
   const { relay, ana } = people;
-  const key = await ana.post<{ secret: string }>('/api/keys', { name: 'key' });
+  const key = await ana.post<{ secret: string }>('/api/v1/keys', { name: 'key' });
   const { status } = await chat({
     port: relay.port,
     key: key.body.secret,
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => people?.relay[Symbol.asyncDispose]());
 
 const lookUp = (who: 'administrator' | 'auditor' | 'ana' | 'ben', wanted: object[]) =>
-  people[who].post<AttributionNames>(`/api/accounts/${people.ana.me.account.id}/attribution`, { wanted });
+  people[who].post<AttributionNames>(`/api/v1/accounts/${people.ana.me.account.id}/attribution`, { wanted });
 
 test('administrators and members of the account look up values and pseudonyms, and no one else', async () => {
   const named = { kind: 'end_user', pseudonym: end_user };
@@ -51,7 +51,7 @@ test('administrators and members of the account look up values and pseudonyms, a
 });
 
 type Who = 'administrator' | 'auditor' | 'ana' | 'ben';
-const address = (path = ''): string => `/api/accounts/${people.ana.me.account.id}/attribution${path}`;
+const address = (path = ''): string => `/api/v1/accounts/${people.ana.me.account.id}/attribution${path}`;
 const eventsOf = async (type: string): Promise<object[]> =>
   (await people.relay.readLog()).flatMap(({ event }) => (event.type === type ? [event] : []));
 

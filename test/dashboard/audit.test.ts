@@ -83,7 +83,7 @@ async function callOf(of: TestRelay): Promise<string> {
 
 /** Runs a check to its end. */
 async function check(client: SignedInClient, what: string): Promise<CheckResult> {
-  const reply = await fetch(`${client.origin}/api/audit/checks`, {
+  const reply = await fetch(`${client.origin}/api/v1/audit/checks`, {
     method: 'POST',
     headers: { origin: client.origin, cookie: client.cookie, 'content-type': 'application/json' },
     body: JSON.stringify({ target: what }),
@@ -100,15 +100,15 @@ async function check(client: SignedInClient, what: string): Promise<CheckResult>
 
 describe('the proof', () => {
   test('shows uncovered events before the first checkpoint, then coverage and signing key', async () => {
-    const before = await auditor.get<Proof>('/api/audit/proof');
+    const before = await auditor.get<Proof>('/api/v1/audit/proof');
     expect(before).toMatchObject({
       status: 200,
       body: { latest: null, uncovered: { events: before.body.log.head }, keys: [], witnesses: [], lost: [] },
     });
     expect(before.body.log.head).toBe(await head());
     await publish();
-    await ana.post('/api/keys', { name: 'after it' });
-    const { body } = await auditor.get<Proof>('/api/audit/proof');
+    await ana.post('/api/v1/keys', { name: 'after it' });
+    const { body } = await auditor.get<Proof>('/api/v1/audit/proof');
     const size = body.latest?.size ?? 0;
     expect(size).toBe((await head()) - 1);
     expect(body.uncovered).toMatchObject({ events: 1, since: expect.any(String) });
@@ -123,7 +123,7 @@ describe('the proof', () => {
   });
 
   test('has entry bundles for auditors, whose leaf hashes are in the public tiles', async () => {
-    const { body } = await auditor.get<Proof>('/api/audit/proof');
+    const { body } = await auditor.get<Proof>('/api/v1/audit/proof');
     const width = Math.min(255, body.latest?.size ?? 0);
     const ask = (name: string, cookie?: string): Promise<Response> =>
       fetch(`http://127.0.0.1:${relay.port}/log/tile/${name}`, { headers: cookie ? { cookie } : {} });
@@ -153,12 +153,12 @@ describe('the proof', () => {
 
   test('has all checkpoints page by page, the newest first, with who cosigned each', async () => {
     await publish();
-    await ana.post('/api/keys', { name: 'one more' });
+    await ana.post('/api/v1/keys', { name: 'one more' });
     await publish();
     const all: number[] = [];
     let query = '?limit=1';
     for (;;) {
-      const { body } = await administrator.get<CheckpointPage>(`/api/audit/checkpoints${query}`);
+      const { body } = await administrator.get<CheckpointPage>(`/api/v1/audit/checkpoints${query}`);
       all.push(...body.data.map(({ size }) => size));
       if (body.next === null) break;
       query = `?limit=1&cursor=${body.next}`;
@@ -173,11 +173,11 @@ describe('the proof', () => {
       [all[1]],
     );
     await client.end();
-    const { body: page } = await administrator.get<CheckpointPage>('/api/audit/checkpoints');
+    const { body: page } = await administrator.get<CheckpointPage>('/api/v1/audit/checkpoints');
     expect(page.data.map(({ witnesses }) => witnesses)).toEqual(
       all.map((_size, at) => (at === 1 ? ['witness.example'] : [])),
     );
-    const { body: proof } = await administrator.get<Proof>('/api/audit/proof');
+    const { body: proof } = await administrator.get<Proof>('/api/v1/audit/proof');
     expect(proof.witnesses).toEqual([
       {
         name: 'witness.example',
@@ -192,14 +192,14 @@ describe('the proof', () => {
 
 describe('the state at a position', () => {
   const then = async (query: string): Promise<PastState> =>
-    (await auditor.get<PastState>(`/api/audit/state?${query}`)).body;
+    (await auditor.get<PastState>(`/api/v1/audit/state?${query}`)).body;
 
   test('is that of the moment, and no digest of a secret is in it', async () => {
-    const { body: key } = await ana.post<{ id: string }>('/api/keys', { name: 'first name' });
+    const { body: key } = await ana.post<{ id: string }>('/api/v1/keys', { name: 'first name' });
     const made = await head();
-    await ana.patch(`/api/keys/${key.id}`, { name: 'second name' });
+    await ana.patch(`/api/v1/keys/${key.id}`, { name: 'second name' });
     const renamed = await head();
-    await ana.post(`/api/keys/${key.id}/revoke`);
+    await ana.post(`/api/v1/keys/${key.id}/revoke`);
     expect((await then(`key=${key.id}&at=${made - 1}`)).subject).toBeNull();
     expect((await then(`key=${key.id}&at=${made}`)).subject).toMatchObject({
       kind: 'key',
@@ -218,12 +218,12 @@ describe('the state at a position', () => {
 
   test('has for an account what its plan gave it then, by position and by time', async () => {
     const account = ana.me.account.id;
-    await administrator.put('/api/plans/audited', { terms: { requests_per_minute: 7 } });
-    await administrator.put(`/api/accounts/${account}/plan`, { plan: 'audited' });
+    await administrator.put('/api/v1/plans/audited', { terms: { requests_per_minute: 7 } });
+    await administrator.put(`/api/v1/accounts/${account}/plan`, { plan: 'audited' });
     const log = await relay.readLog();
     const { position, at } = log.at(-1) as (typeof log)[number];
-    await administrator.put('/api/plans/audited', { terms: { requests_per_minute: 8 } });
-    await administrator.post(`/api/accounts/${account}/suspend`);
+    await administrator.put('/api/v1/plans/audited', { terms: { requests_per_minute: 8 } });
+    await administrator.post(`/api/v1/accounts/${account}/suspend`);
     expect((await then(`account=${account}&at=${position}`)).subject).toMatchObject({
       kind: 'account',
       state: 'active',
@@ -248,7 +248,7 @@ describe('the state at a position', () => {
       at: null,
       subject: null,
     });
-    await administrator.post(`/api/accounts/${account}/reinstate`);
+    await administrator.post(`/api/v1/accounts/${account}/reinstate`);
   });
 
   test.each([
@@ -257,7 +257,7 @@ describe('the state at a position', () => {
     ['account=Unknown0&at=1&time=2027-01-01T00:00:00Z', 'time'],
     ['plan=x&at=-1', 'at'],
   ])('asked for in no usable way it says what is wrong: "%s"', async (query, param) => {
-    expect(await auditor.get(`/api/audit/state?${query}`)).toMatchObject({
+    expect(await auditor.get(`/api/v1/audit/state?${query}`)).toMatchObject({
       status: 400,
       code: 'invalid_value',
       body: { error: { param } },
@@ -267,7 +267,7 @@ describe('the state at a position', () => {
 
 describe('a check', () => {
   test('of a projection finds it as the log says, and names the row that is not', async () => {
-    const { body: key } = await ana.post<{ secret: string }>('/api/keys', { name: 'calls' });
+    const { body: key } = await ana.post<{ secret: string }>('/api/v1/keys', { name: 'calls' });
     await callDemo(relay, key.secret);
     await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled'));
     await projectAll(relay.store);
@@ -292,7 +292,7 @@ describe('a check', () => {
         },
       ],
     });
-    const { body } = await administrator.get<Checks>('/api/audit/checks');
+    const { body } = await administrator.get<Checks>('/api/v1/audit/checks');
     expect(body).toMatchObject({ running: null, latest: [bad] });
     expect(body.projections).toContain('requests');
   });
@@ -303,23 +303,23 @@ describe('a check', () => {
       // Nothing that goes through this table gets on.
       await held.query('begin; lock table projection.request in access exclusive mode');
       const leave = new AbortController();
-      const begun = await fetch(`${auditor.origin}/api/audit/checks`, {
+      const begun = await fetch(`${auditor.origin}/api/v1/audit/checks`, {
         method: 'POST',
         headers: { origin: auditor.origin, cookie: auditor.cookie, 'content-type': 'application/json' },
         body: '{"target":"requests"}',
         signal: leave.signal,
       });
       expect(begun.status).toBe(200);
-      expect(await administrator.post('/api/audit/checks', { target: 'usage' })).toMatchObject({
+      expect(await administrator.post('/api/v1/audit/checks', { target: 'usage' })).toMatchObject({
         status: 409,
         code: 'not_allowed',
       });
-      expect((await administrator.get<Checks>('/api/audit/checks')).body.running).toMatchObject({
+      expect((await administrator.get<Checks>('/api/v1/audit/checks')).body.running).toMatchObject({
         target: 'requests',
       });
       leave.abort();
       await expect
-        .poll(async () => (await administrator.get<Checks>('/api/audit/checks')).body.running)
+        .poll(async () => (await administrator.get<Checks>('/api/v1/audit/checks')).body.running)
         .toBeNull();
     } finally {
       await held.end();
@@ -329,7 +329,7 @@ describe('a check', () => {
 
   test('of the log finds it as it was signed, and names the first position that is not', async () => {
     await publish();
-    const covered = (await auditor.get<Proof>('/api/audit/proof')).body.latest?.size ?? 0;
+    const covered = (await auditor.get<Proof>('/api/v1/audit/proof')).body.latest?.size ?? 0;
     const good = await check(auditor, 'log');
     expect(good).toMatchObject({
       target: 'log',
@@ -362,7 +362,7 @@ describe('a check', () => {
   });
 
   test('of an unknown target is not found', async () => {
-    expect(await auditor.post('/api/audit/checks', { target: 'nothing' })).toMatchObject({
+    expect(await auditor.post('/api/v1/audit/checks', { target: 'nothing' })).toMatchObject({
       status: 404,
       code: 'not_found',
     });
@@ -376,10 +376,10 @@ describe('a receipt', () => {
       request: string;
       checkpoint: string;
       events: { entry: string }[];
-    }>(`/api/requests/${call.request}/receipt`);
+    }>(`/api/v1/requests/${call.request}/receipt`);
     expect(status).toBe(200);
     const text = JSON.stringify(receipt);
-    const good = await ana.post<ReceiptCheckResult>('/api/audit/receipt', { receipt: text });
+    const good = await ana.post<ReceiptCheckResult>('/api/v1/audit/receipt', { receipt: text });
     expect(good.body).toMatchObject({ valid: true, problem: null });
     expect(good.body.statements).toEqual(
       expect.arrayContaining([
@@ -395,7 +395,7 @@ describe('a receipt', () => {
       { ...receipt, checkpoint: receipt.checkpoint.replace(/\n\d+\n/, '\n40\n') },
     ];
     for (const changed of [...lies.map((lie) => JSON.stringify(lie)), 'nothing', '{}']) {
-      const bad = await auditor.post<ReceiptCheckResult>('/api/audit/receipt', { receipt: changed });
+      const bad = await auditor.post<ReceiptCheckResult>('/api/v1/audit/receipt', { receipt: changed });
       expect(bad.body).toMatchObject({ valid: false, statements: [], problem: expect.any(String) });
     }
   });
@@ -418,7 +418,7 @@ describe('a receipt', () => {
       headers: { authorization: `Bearer ${other.key}` },
     });
     expect(reply.status).toBe(200);
-    const { body } = await ana.post<ReceiptCheckResult>('/api/audit/receipt', {
+    const { body } = await ana.post<ReceiptCheckResult>('/api/v1/audit/receipt', {
       receipt: await reply.text(),
     });
     expect(body).toMatchObject({
@@ -431,9 +431,9 @@ describe('a receipt', () => {
 describe('that the log was read', () => {
   test('is put down for each export, state and check, with who, what and which positions', async () => {
     const before = await head();
-    await auditor.get('/api/events.ndjson');
+    await auditor.get('/api/v1/events.ndjson');
     const exported = await head();
-    await auditor.get(`/api/audit/state?account=${ana.me.account.id}&at=5`);
+    await auditor.get(`/api/v1/audit/state?account=${ana.me.account.id}&at=5`);
     await check(administrator, 'usage');
     const actor = `member/${auditor.me.member.id}`;
     expect(await readings(before)).toEqual([
@@ -453,19 +453,19 @@ describe('that the log was read', () => {
     const again = await signIn(relay, auditor.email);
     const before = await head();
     for (const query of ['', '?limit=2', '?type=key'])
-      expect((await again.get(`/api/events${query}`)).status).toBe(200);
+      expect((await again.get(`/api/v1/events${query}`)).status).toBe(200);
     expect(await readings(before)).toMatchObject([{ what: 'events', to_position: before }]);
     const other = await signIn(relay, auditor.email);
-    await other.get('/api/events');
+    await other.get('/api/v1/events');
     expect(await readings(before)).toHaveLength(2);
-    const { body } = await other.get<{ data: { type: string }[] }>('/api/events?type=log.read&limit=1');
+    const { body } = await other.get<{ data: { type: string }[] }>('/api/v1/events?type=log.read&limit=1');
     expect(body.data).toMatchObject([{ type: 'log.read', actor: `member/${auditor.me.member.id}` }]);
   });
 
   test('is not put down of members, who see what is their own', async () => {
     const before = await head();
-    await ana.get('/api/events');
-    await ana.get('/api/events.ndjson');
+    await ana.get('/api/v1/events');
+    await ana.get('/api/v1/events.ndjson');
     expect(await head()).toBe(before);
   });
 });

@@ -15,9 +15,9 @@ const CALLS = 6;
 
 beforeAll(async () => {
   ({ relay, administrator } = await startPeopledRelay());
-  await administrator.put('/api/plans/free', { terms: {} });
-  await administrator.put(`/api/accounts/${administrator.me.account.id}/plan`, { plan: 'free' });
-  ({ secret } = (await administrator.post<{ secret: string }>('/api/keys', { name: 'app' })).body);
+  await administrator.put('/api/v1/plans/free', { terms: {} });
+  await administrator.put(`/api/v1/accounts/${administrator.me.account.id}/plan`, { plan: 'free' });
+  ({ secret } = (await administrator.post<{ secret: string }>('/api/v1/keys', { name: 'app' })).body);
   for (let call = 0; call < CALLS; call++) expect(await callDemo(relay, secret)).toBe('200');
   // A call is settled after its reply has ended.
   await relay.waitFor(
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const start = (changes: object, signal: AbortSignal | null = null): Promise<Response> =>
-  fetch(`${administrator.origin}/api/backtests`, {
+  fetch(`${administrator.origin}/api/v1/backtests`, {
     method: 'POST',
     headers: {
       origin: administrator.origin,
@@ -92,9 +92,9 @@ test('replaces the terms of the named plan only, and prices of models', async ()
 });
 
 test('rejects a back-test without changes, and invalid terms', async () => {
-  expect(await administrator.post('/api/backtests', {})).toMatchObject({ status: 400 });
+  expect(await administrator.post('/api/v1/backtests', {})).toMatchObject({ status: 400 });
   expect(
-    await administrator.post('/api/backtests', { plan: { terms: { requests_per_minute: -1 } } }),
+    await administrator.post('/api/v1/backtests', { plan: { terms: { requests_per_minute: -1 } } }),
   ).toMatchObject({ status: 400, body: { error: { param: 'plan.terms.requests_per_minute' } } });
 });
 
@@ -114,7 +114,7 @@ test('runs alone, serves calls meanwhile, and ends when its client disconnects',
     const leave = new AbortController();
     const begun = await start({ plan: { terms: { requests_per_minute: 2 } } }, leave.signal);
     expect(begun.status).toBe(200);
-    expect(await administrator.post('/api/backtests', other)).toMatchObject({
+    expect(await administrator.post('/api/v1/backtests', other)).toMatchObject({
       status: 409,
       code: 'not_allowed',
     });

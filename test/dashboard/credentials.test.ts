@@ -23,7 +23,7 @@ beforeAll(async () => {
   relay = await startRelay();
   administrator = await setUp(relay);
   const terms = { provider: 'openai', base_url: upstream.baseUrl, network: 'private', models: ['m'] };
-  expect((await administrator.post('/api/upstreams', { name: 'first', terms })).status).toBe(200);
+  expect((await administrator.post('/api/v1/upstreams', { name: 'first', terms })).status).toBe(200);
 });
 
 afterAll(async () => {
@@ -32,17 +32,20 @@ afterAll(async () => {
 });
 
 async function add(label: string, secret: string): Promise<string> {
-  const { status, body } = await administrator.post<CreatedCredential>('/api/upstreams/first/credentials', {
-    label,
-    secret,
-  });
+  const { status, body } = await administrator.post<CreatedCredential>(
+    '/api/v1/upstreams/first/credentials',
+    {
+      label,
+      secret,
+    },
+  );
   expect(status).toBe(200);
   return body.id;
 }
 const remove = async (id: string): Promise<number> =>
-  (await administrator.delete(`/api/upstreams/first/credentials/${id}`)).status;
+  (await administrator.delete(`/api/v1/upstreams/first/credentials/${id}`)).status;
 const tested = async (): Promise<Pick<CredentialTestResult, 'label' | 'outcome' | 'error'>[]> =>
-  (await administrator.post<UpstreamTestResult>('/api/upstreams/first/test', {})).body.data.map(
+  (await administrator.post<UpstreamTestResult>('/api/v1/upstreams/first/test', {})).body.data.map(
     ({ label, outcome, error }) => ({ label, outcome, error }),
   );
 const call = async (): Promise<number | null> =>

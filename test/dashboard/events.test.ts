@@ -24,7 +24,7 @@ beforeAll(async () => {
   anasKey = await relay.createKey({ account: ana.me.account.name });
   const bensKey = await relay.createKey({ account: ben.me.account.name });
   // That an administrator looks at the list is put down once, here.
-  await administrator.get('/api/events');
+  await administrator.get('/api/v1/events');
   writer = await openWriter(relay.store);
   call = accepted({ account: ana.me.account.id, key: anasKey.id });
   const other = accepted({ account: ben.me.account.id, key: bensKey.id });
@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 async function page(client: SignedInClient, query = ''): Promise<EventPage> {
-  const { status, body } = await client.get<EventPage>(`/api/events${query}`);
+  const { status, body } = await client.get<EventPage>(`/api/v1/events${query}`);
   if (status !== 200) throw new Error(`${query}: ${status} ${JSON.stringify(body)}`);
   return body;
 }
@@ -172,7 +172,7 @@ test('a part of the log is found by position and by time', async () => {
 });
 
 test('an export has every event that is meant, the oldest first, and says that it is whole', async () => {
-  const { body, headers } = await ana.get<string>('/api/events.ndjson');
+  const { body, headers } = await ana.get<string>('/api/v1/events.ndjson');
   expect(headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
   const lines = body
     .trimEnd()
@@ -191,7 +191,7 @@ test('an export has every event that is meant, the oldest first, and says that i
     head: (await page(ana)).head,
   });
   const [begun] = events;
-  const rest = (await ana.get<string>(`/api/events.ndjson?cursor=${begun?.position}`)).body
+  const rest = (await ana.get<string>(`/api/v1/events.ndjson?cursor=${begun?.position}`)).body
     .trimEnd()
     .split('\n');
   expect(rest).toHaveLength(lines.length - 1);

@@ -23,9 +23,9 @@ beforeAll(async () => {
     { meter: 'tokens', window: 'month', limit: 1_000_000_000, per: 'end_user' },
     { meter: 'requests', window: 'month', limit: 1_000 },
   ];
-  await started.administrator.put('/api/plans/budgets', { terms: { quotas } });
-  await started.administrator.put(`/api/accounts/${account}/plan`, { plan: 'budgets' });
-  key = (await ana.post<typeof key>('/api/keys', { name: 'laptop' })).body;
+  await started.administrator.put('/api/v1/plans/budgets', { terms: { quotas } });
+  await started.administrator.put(`/api/v1/accounts/${account}/plan`, { plan: 'budgets' });
+  key = (await ana.post<typeof key>('/api/v1/keys', { name: 'laptop' })).body;
   const worker = await connectAs(relay.store, 'worker');
   // A thousand tokens in each hour of four weeks.
   await worker.query(
@@ -39,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 test("quotas are projected to their windows' ends, with a range and the time of the limit", async () => {
-  const { body } = await ana.get<ForecastList>('/api/limits/forecasts');
+  const { body } = await ana.get<ForecastList>('/api/v1/limits/forecasts');
   expect(body.data.map(({ meter, window }) => `${meter} ${window}`)).toEqual(['tokens day', 'tokens month']);
   const nowMs = Date.parse(body.forecast_as_of);
   const now = new Date(nowMs);
@@ -61,7 +61,7 @@ test("quotas are projected to their windows' ends, with a range and the time of 
 });
 
 test("members get their own account's forecasts alone", async () => {
-  const path = `/api/limits/forecasts?account=${ana.me.account.id}`;
+  const path = `/api/v1/limits/forecasts?account=${ana.me.account.id}`;
   expect((await ben.get(path)).status).toBe(404);
   expect((await ana.get(path)).status).toBe(200);
 });

@@ -27,22 +27,22 @@ afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const call = (secret: string): Promise<string> => callDemo(relay, secret);
 async function make(client: SignedInClient, body: object = {}): Promise<CreatedKey> {
-  const reply = await client.post<CreatedKey>('/api/keys', { name: 'key', ...body });
+  const reply = await client.post<CreatedKey>('/api/v1/keys', { name: 'key', ...body });
   expect(reply.status).toBe(200);
   return reply.body;
 }
 const look = async (client: SignedInClient, id: string): Promise<KeyRow> =>
-  (await client.get<KeyRow>(`/api/keys/${id}`)).body;
+  (await client.get<KeyRow>(`/api/v1/keys/${id}`)).body;
 const eventsOf = async (id: string): Promise<Placed[]> =>
   (await relay.readLog()).filter(({ stream }) => stream === `key/${id}`);
 const rotate = (client: SignedInClient, id: string, overlap_s = 0, rotation = randomUUID()) =>
-  client.post<CreatedKey>(`/api/keys/${id}/rotate`, { overlap_s, rotation });
+  client.post<CreatedKey>(`/api/v1/keys/${id}/rotate`, { overlap_s, rotation });
 
 describe('a new key', () => {
   test('is valid at once, is listed without its secret, and its event has the actor', async () => {
     const { id, secret, event } = await make(ana, { name: '  laptop ' });
     expect(await call(secret)).toBe('200');
-    const { body } = await ana.get<KeyList>('/api/keys');
+    const { body } = await ana.get<KeyList>('/api/v1/keys');
     expect(body.data[0]).toMatchObject({
       id,
       account: ana.me.account.id,
@@ -86,11 +86,11 @@ describe('a new key', () => {
     ['terms that are none', { name: 'key', terms: { model: ['x'] } }],
     ['a field too many', { name: 'key', secret: 'mine' }],
   ])('is not made with %s', async (_what, body) => {
-    expect(await ana.post('/api/keys', body)).toMatchObject({ status: 400, code: 'invalid_value' });
+    expect(await ana.post('/api/v1/keys', body)).toMatchObject({ status: 400, code: 'invalid_value' });
   });
 
   test("is for the member's own account; administrators may choose another", async () => {
-    expect(await ana.post('/api/keys', { name: 'key', account: ben.me.account.id })).toMatchObject({
+    expect(await ana.post('/api/v1/keys', { name: 'key', account: ben.me.account.id })).toMatchObject({
       status: 404,
       code: 'not_found',
     });
@@ -103,31 +103,31 @@ describe('a key that is changed', () => {
   test('has another name and other terms by one change, and is left alone by the same again', async () => {
     const { id } = await make(ana);
     const change = { name: 'renamed', terms: { requests_per_minute: 5 }, expires_at: null };
-    expect((await ana.patch<Change>(`/api/keys/${id}`, change)).body.event?.type).toBe('key.restricted');
+    expect((await ana.patch<Change>(`/api/v1/keys/${id}`, change)).body.event?.type).toBe('key.restricted');
     expect((await eventsOf(id)).map(({ event }) => event.type)).toEqual([
       'key.created',
       'key.renamed',
       'key.restricted',
     ]);
-    expect((await ana.patch<Change>(`/api/keys/${id}`, change)).body).toEqual({ event: null });
-    expect((await ana.patch<Change>(`/api/keys/${id}`, { name: 'again' })).body.event?.type).toBe(
+    expect((await ana.patch<Change>(`/api/v1/keys/${id}`, change)).body).toEqual({ event: null });
+    expect((await ana.patch<Change>(`/api/v1/keys/${id}`, { name: 'again' })).body.event?.type).toBe(
       'key.renamed',
     );
     expect(await look(ana, id)).toMatchObject({ name: 'again', terms: { requests_per_minute: 5 } });
-    await ana.patch(`/api/keys/${id}`, { terms: {} });
+    await ana.patch(`/api/v1/keys/${id}`, { terms: {} });
     expect((await look(ana, id)).terms).toBeNull();
   });
 
   test('is rejected from the next request on after it is revoked, permanently', async () => {
     const { id, secret } = await make(ana);
-    expect((await ana.post<Change>(`/api/keys/${id}/revoke`)).body.event?.type).toBe('key.revoked');
+    expect((await ana.post<Change>(`/api/v1/keys/${id}/revoke`)).body.event?.type).toBe('key.revoked');
     expect(await call(secret)).toBe('401 api_key_revoked');
-    expect((await ana.post<Change>(`/api/keys/${id}/revoke`)).body).toEqual({ event: null });
+    expect((await ana.post<Change>(`/api/v1/keys/${id}/revoke`)).body).toEqual({ event: null });
     expect(await look(ana, id)).toMatchObject({ state: 'revoked' });
     for (const reply of [
       await rotate(ana, id),
-      await ana.patch(`/api/keys/${id}`, { name: 'x' }),
-      await ana.post(`/api/keys/${id}/leaked`),
+      await ana.patch(`/api/v1/keys/${id}`, { name: 'x' }),
+      await ana.post(`/api/v1/keys/${id}/leaked`),
     ]) {
       expect(reply).toMatchObject({ status: 409, code: 'not_allowed' });
     }
@@ -189,7 +189,7 @@ describe('a rotation', () => {
   test('after a leak ends every older secret at once, that of an overlap too', async () => {
     const { id, secret: first } = await make(ana);
     const { body: second } = await rotate(ana, id, 3_600);
-    const { body: third } = await ana.post<CreatedKey>(`/api/keys/${id}/leaked`);
+    const { body: third } = await ana.post<CreatedKey>(`/api/v1/keys/${id}/leaked`);
     expect([await call(first), await call(second.secret), await call(third.secret)]).toEqual([
       '401 invalid_api_key',
       '401 invalid_api_key',
@@ -210,17 +210,17 @@ describe('a rotation', () => {
 
 describe('whose keys somebody manages', () => {
   const attempts = (client: SignedInClient, id: string) => [
-    client.patch(`/api/keys/${id}`, { name: 'mine' }),
+    client.patch(`/api/v1/keys/${id}`, { name: 'mine' }),
     rotate(client, id),
-    client.post(`/api/keys/${id}/leaked`),
-    client.post(`/api/keys/${id}/revoke`),
+    client.post(`/api/v1/keys/${id}/leaked`),
+    client.post(`/api/v1/keys/${id}/revoke`),
   ];
 
   test("another account's key looks like none to a member, and nothing happens to it", async () => {
     const { id } = await make(ana);
     const reads = (key: string) => [
-      ben.get(`/api/keys/${key}`),
-      ben.post(`/api/keys/${key}/check`, { model: 'daybook-demo' }),
+      ben.get(`/api/v1/keys/${key}`),
+      ben.post(`/api/v1/keys/${key}/check`, { model: 'daybook-demo' }),
     ];
     const foreign = await Promise.all([...attempts(ben, id), ...reads(id)]);
     const unknown = await Promise.all([...attempts(ben, 'Unknown0'), ...reads('Unknown0')]);
@@ -230,9 +230,11 @@ describe('whose keys somebody manages', () => {
     expect(foreign.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404, 404]);
     expect(await eventsOf(id)).toHaveLength(1);
     expect(
-      (await ben.get<KeyList>('/api/keys')).body.data.every(({ account }) => account === ben.me.account.id),
+      (await ben.get<KeyList>('/api/v1/keys')).body.data.every(
+        ({ account }) => account === ben.me.account.id,
+      ),
     ).toBe(true);
-    expect(await ben.get(`/api/keys?account=${ana.me.account.id}`)).toMatchObject({ status: 404 });
+    expect(await ben.get(`/api/v1/keys?account=${ana.me.account.id}`)).toMatchObject({ status: 404 });
   });
 
   test('auditors see all and change none; administrators change all', async () => {
@@ -241,18 +243,18 @@ describe('whose keys somebody manages', () => {
     for (const reply of await Promise.all(attempts(auditor, id)))
       expect(reply).toMatchObject({ status: 403, code: 'insufficient_role' });
     expect(await eventsOf(id)).toHaveLength(1);
-    expect((await administrator.patch<Change>(`/api/keys/${id}`, { name: 'theirs' })).status).toBe(200);
+    expect((await administrator.patch<Change>(`/api/v1/keys/${id}`, { name: 'theirs' })).status).toBe(200);
     expect((await eventsOf(id)).at(-1)?.event).toMatchObject({
       actor: `member/${administrator.me.member.id}`,
     });
-    const narrowed = await auditor.get<KeyList>(`/api/keys?account=${ben.me.account.id}`);
+    const narrowed = await auditor.get<KeyList>(`/api/v1/keys?account=${ben.me.account.id}`);
     expect(new Set(narrowed.body.data.map(({ account }) => account))).toEqual(new Set([ben.me.account.id]));
   });
 });
 
 describe('a trial', () => {
   const check = async (id: string, body: object): Promise<KeyCheckResult> =>
-    (await ana.post<KeyCheckResult>(`/api/keys/${id}/check`, body)).body;
+    (await ana.post<KeyCheckResult>(`/api/v1/keys/${id}/check`, body)).body;
   const steps = ({ checks }: KeyCheckResult): string[] =>
     checks.map(({ step: what, passed }) => (passed ? what : `${what}!`));
 
@@ -281,14 +283,14 @@ describe('a trial', () => {
     expect([other.allowed, steps(other)]).toEqual([true, ['key', 'account', 'plan', 'route', 'origin']]);
     const { checks } = await check(id, { model: 'daybook-demo', address: '127.0.0.2' });
     expect(`${checks.at(-1)?.error?.status} ${checks.at(-1)?.error?.code}`).toBe(await call(secret));
-    await ana.post(`/api/keys/${id}/revoke`);
+    await ana.post(`/api/v1/keys/${id}/revoke`);
     expect(steps(await check(id, { model: 'daybook-demo' }))).toEqual(['key!']);
   });
 
   test('rejects an invalid address', async () => {
     const { id } = await make(ana);
     expect(
-      await ana.post(`/api/keys/${id}/check`, { model: 'daybook-demo', address: '10.0.0' }),
+      await ana.post(`/api/v1/keys/${id}/check`, { model: 'daybook-demo', address: '10.0.0' }),
     ).toMatchObject({ status: 400, code: 'invalid_value' });
   });
 });
@@ -301,7 +303,9 @@ test('lists show the usage of this month, and search keys by a part of the name 
   );
   await projectAll(relay.store);
   const found = async (search: string): Promise<string[]> =>
-    (await ben.get<KeyList>(`/api/keys?search=${encodeURIComponent(search)}`)).body.data.map((key) => key.id);
+    (await ben.get<KeyList>(`/api/v1/keys?search=${encodeURIComponent(search)}`)).body.data.map(
+      (key) => key.id,
+    );
   expect(await found('robot 100%')).toEqual([id]);
   expect(await found('%')).toEqual([id]);
   expect(await found('_')).toEqual([]);
@@ -314,7 +318,7 @@ test('lists show the usage of this month, and search keys by a part of the name 
 test('an account has at most as many active keys as servers cache, and lists are bounded', async () => {
   const {
     body: { id: account },
-  } = await administrator.post<{ id: string }>('/api/accounts', { name: 'crowded' });
+  } = await administrator.post<{ id: string }>('/api/v1/accounts', { name: 'crowded' });
   const writer = await openWriter(relay.store);
   try {
     await writer.control(
@@ -335,12 +339,12 @@ test('an account has at most as many active keys as servers cache, and lists are
     await writer[Symbol.asyncDispose]();
   }
   const listed = await until(
-    () => administrator.get<KeyList>('/api/keys'),
+    () => administrator.get<KeyList>('/api/v1/keys'),
     ({ body }) => body.rows_omitted > 0,
     'the list',
   );
   expect(listed.body.data).toHaveLength(KEYS_LISTED_MAX);
-  expect(await administrator.post('/api/keys', { name: 'one more', account })).toMatchObject({
+  expect(await administrator.post('/api/v1/keys', { name: 'one more', account })).toMatchObject({
     status: 409,
     code: 'not_allowed',
   });
@@ -349,7 +353,7 @@ test('an account has at most as many active keys as servers cache, and lists are
 test('of an account with many keys each limit is listed, and each as the store knows it', async () => {
   const {
     body: { id: account },
-  } = await administrator.post<{ id: string }>('/api/accounts', { name: 'with many limits' });
+  } = await administrator.post<{ id: string }>('/api/v1/accounts', { name: 'with many limits' });
   const keys = Array.from({ length: LEASE_REQUEST_LINES_MAX / 2 + 10 }, () => publicId());
   const actor = 'test';
   const writer = await openWriter(relay.store);
@@ -382,7 +386,7 @@ test('of an account with many keys each limit is listed, and each as the store k
       ]),
     );
     const { body } = await until(
-      () => administrator.get<LimitList>(`/api/limits?account=${account}`),
+      () => administrator.get<LimitList>(`/api/v1/limits?account=${account}`),
       (reply) => reply.body.data?.length === 2 * keys.length,
       'all limits',
     );

@@ -16,15 +16,15 @@ let key: { id: string; secret: string };
 beforeAll(async () => {
   ({ relay, administrator, ana, ben } = await startPeopledRelay());
   const quotas = [{ meter: 'requests', window: 'day', limit: 3, enforcement: 'hard' }];
-  await administrator.put('/api/plans/daily', { terms: { quotas, concurrent_requests: 4 } });
-  await administrator.put(`/api/accounts/${ana.me.account.id}/plan`, { plan: 'daily' });
-  key = (await ana.post<typeof key>('/api/keys', { name: 'narrow', terms: { requests_per_minute: 50 } }))
+  await administrator.put('/api/v1/plans/daily', { terms: { quotas, concurrent_requests: 4 } });
+  await administrator.put(`/api/v1/accounts/${ana.me.account.id}/plan`, { plan: 'daily' });
+  key = (await ana.post<typeof key>('/api/v1/keys', { name: 'narrow', terms: { requests_per_minute: 50 } }))
     .body;
-  await ana.post('/api/keys', { name: 'plain' });
+  await ana.post('/api/v1/keys', { name: 'plain' });
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
-const list = (client: SignedInClient, query = '') => client.get<LimitList>(`/api/limits${query}`);
+const list = (client: SignedInClient, query = '') => client.get<LimitList>(`/api/v1/limits${query}`);
 const row = (rows: readonly LimitRow[], window: string): LimitRow | undefined =>
   rows.find((each) => each.window === window);
 const call = (): Promise<string> => callDemo(relay, key.secret);
@@ -103,7 +103,7 @@ test("members see their own account's alone; those who oversee choose the accoun
 });
 
 test('request detail has the quotas that it was charged to, without removed ones', async () => {
-  await administrator.put('/api/plans/daily', {
+  await administrator.put('/api/v1/plans/daily', {
     terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft' }] },
   });
   await until(
@@ -116,9 +116,9 @@ test('request detail has the quotas that it was charged to, without removed ones
     (events) => events.filter(({ event }) => event.type === 'request.settled').length === 4,
   );
   await projectAll(relay.store);
-  const { data } = (await ana.get<RequestPage>('/api/requests?outcome=completed')).body;
+  const { data } = (await ana.get<RequestPage>('/api/v1/requests?outcome=completed')).body;
   const quotasOf = async (request: string | undefined) =>
-    (await ana.get<RequestDetail>(`/api/requests/${request}`)).body.quotas.map(
+    (await ana.get<RequestDetail>(`/api/v1/requests/${request}`)).body.quotas.map(
       ({ scope, meter, window, used }) => [scope, meter, window, used > 0],
     );
   expect(await quotasOf(data[0]?.request)).toEqual([['account', 'tokens', 'month', true]]);

@@ -28,7 +28,7 @@ afterAll(async () => {
 
 const wayIn = ({ cookie, origin }: SignedInClient) => ({
   port: relay.port,
-  path: '/api/live' as const,
+  path: '/api/v1/live' as const,
   headers: { cookie },
   origin,
 });
@@ -80,7 +80,7 @@ test('joining, leaving and signing in are shown to the account and to overseers,
   await using bens = await look(ben);
   await using all = await look(administrator);
   await addMember(relay, { account: ana.me.account.id });
-  await administrator.put('/api/registration', { policy: 'closed', plan: null });
+  await administrator.put('/api/v1/registration', { policy: 'closed', plan: null });
   await signIn(relay, ben.email);
   const [anasEnd, bensEnd] = [await mark(ana.me.account.name), await mark(ben.me.account.name)];
   for (const viewer of [key, anas]) await viewer.sees(({ position }) => position >= anasEnd);
@@ -131,7 +131,7 @@ test('the feed rejects other sites, missing origins and missing sessions', async
     status: 401,
     code: 'unauthenticated',
   });
-  const plain = await ana.get('/api/live');
+  const plain = await ana.get('/api/v1/live');
   expect([plain.status, plain.code]).toEqual([426, 'upgrade_required']);
 });
 
@@ -140,11 +140,11 @@ test('a feed ends with its session, and with its member', async () => {
   const elsewhere = await signIn(relay, carl.email);
   await using here = await look(carl);
   await using there = await look(elsewhere);
-  await elsewhere.delete('/api/session');
+  await elsewhere.delete('/api/v1/session');
   expect(await there.closed).toMatchObject({ code: CLOSE_CODES.not_authenticated });
   expect(here.socket.readyState).toBe(here.socket.OPEN);
   const id = carl.me.member.id;
-  await administrator.delete(`/api/members/${id}`);
+  await administrator.delete(`/api/v1/members/${id}`);
   expect(await here.closed).toMatchObject({ code: CLOSE_CODES.not_authenticated });
   expect(await refusedLook(wayIn(carl))).toMatchObject({ status: 401, code: 'unauthenticated' });
 });
@@ -156,7 +156,7 @@ test('a feed ends when its session expires, which appends no event', async () =>
   try {
     await using viewer = await look(emil);
     await vi.advanceTimersByTimeAsync(SESSION_CHECK_MS);
-    expect((await emil.get('/api/me')).status).toBe(200);
+    expect((await emil.get('/api/v1/me')).status).toBe(200);
     expect(viewer.socket.readyState).toBe(viewer.socket.OPEN);
     await owner.query("update daybook.session set expires_at = now() - interval '1 second' where id = $1", [
       emil.me.session,
@@ -173,7 +173,7 @@ test('who is given another role comes again, and goes on by it', async () => {
   const dora = await addMember(relay);
   const before = await look(dora);
   const { position } = before;
-  await administrator.patch(`/api/members/${dora.me.member.id}`, { role: 'auditor' });
+  await administrator.patch(`/api/v1/members/${dora.me.member.id}`, { role: 'auditor' });
   expect(await before.closed).toMatchObject({ code: CLOSE_CODES.going_away });
   await using after = await look(dora, `after=${position}`);
   expect(after.frames('hello')).toMatchObject([{ account: null }]);

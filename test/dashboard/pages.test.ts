@@ -118,7 +118,7 @@ test("missing files and requests that aren't from browsers get no page", async (
     '/assets/app-0000.js',
     '/assets/',
     '/v1/nothing',
-    '/api/nothing',
+    '/api/v1/nothing',
     '/healthz',
     '/readyz',
   ]) {
@@ -221,7 +221,7 @@ test("the relay's API has no page headers, the dashboard's has, and a missing /v
     fetch(`http://127.0.0.1:${relay.port}${at}`, { headers });
   const models = await visit('/v1/models', { authorization: `Bearer ${relay.key}` });
   expect([models.status, models.headers.get('content-security-policy')]).toEqual([200, null]);
-  const api = await visit('/api/me');
+  const api = await visit('/api/v1/me');
   expect([api.status, api.headers.get('x-frame-options'), api.headers.get('cache-control')]).toEqual([
     401,
     'DENY',

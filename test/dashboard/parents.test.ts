@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const row = async (id: string): Promise<AccountRow> =>
-  (await administrator.get<AccountRow>(`/api/accounts/${id}`)).body;
+  (await administrator.get<AccountRow>(`/api/v1/accounts/${id}`)).body;
 
 test('an administrator puts accounts below others, and circles are rejected', async () => {
   const made = await Promise.all(
@@ -23,7 +23,7 @@ test('an administrator puts accounts below others, and circles are rejected', as
   );
   const [top, team, project, task] = made.map(({ id }) => id) as [string, string, string, string];
   const put = (id: string, parent: string | null, by = administrator) =>
-    by.put<{ code?: string; error?: { code: string; message: string } }>(`/api/accounts/${id}/parent`, {
+    by.put<{ code?: string; error?: { code: string; message: string } }>(`/api/v1/accounts/${id}/parent`, {
       parent,
     });
   expect((await put(team, top)).status).toBe(200);
@@ -49,18 +49,18 @@ test('an administrator puts accounts below others, and circles are rejected', as
 test('a top-up adds to the balance once for each reference, and is listed', async () => {
   const { id } = await relay.createAccount('prepaid');
   const topUp = (amount_nanousd: number, reference: string, by = administrator) =>
-    by.post(`/api/accounts/${id}/top-ups`, { amount_nanousd, reference });
+    by.post(`/api/v1/accounts/${id}/top-ups`, { amount_nanousd, reference });
   expect((await topUp(25_000_000_000, 'invoice 7')).status).toBe(200);
   expect((await topUp(25_000_000_000, 'invoice 7')).status).toBe(409);
   expect((await topUp(1_000_000_000, ' invoice 8 ')).status).toBe(200);
   expect((await topUp(0, 'invoice 9')).status).toBe(400);
   expect((await topUp(1, 'invoice 9', ana)).status).toBe(403);
   expect(await row(id)).toMatchObject({ prepaid: false, topped_up_nanousd: 26_000_000_000 });
-  const list = await administrator.get<TopUpList>(`/api/accounts/${id}/top-ups`);
+  const list = await administrator.get<TopUpList>(`/api/v1/accounts/${id}/top-ups`);
   expect(list.body.data).toMatchObject([
     { amount_nanousd: 1_000_000_000, reference: 'invoice 8' },
     { amount_nanousd: 25_000_000_000, reference: 'invoice 7' },
   ]);
-  await administrator.put(`/api/accounts/${id}/override`, { terms: { prepaid: true } });
+  await administrator.put(`/api/v1/accounts/${id}/override`, { terms: { prepaid: true } });
   expect((await row(id)).prepaid).toBe(true);
 });

@@ -6,7 +6,7 @@ import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstre
 
 /** Calls by people who are signed in, with a key of their account and without its secret. */
 
-const PATH = '/api/playground/chat/completions';
+const PATH = '/api/v1/playground/chat/completions';
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;
@@ -158,9 +158,9 @@ test('it ends with the session that it was made in, or when its maker may make c
     (events) =>
       events.filter(({ event }) => event.type === 'request.accepted' && event.model === model).length === 2,
   );
-  expect((await leaving.delete('/api/session')).status).toBe(200);
+  expect((await leaving.delete('/api/v1/session')).status).toBe(200);
   expect(
-    (await administrator.patch(`/api/members/${demoted.me.member.id}`, { role: 'auditor' })).status,
+    (await administrator.patch(`/api/v1/members/${demoted.me.member.id}`, { role: 'auditor' })).status,
   ).toBe(200);
   const requests = (await Promise.all(running)).map(({ requestId }) => requestId);
   const endOf = (request: string | null) =>

@@ -40,7 +40,7 @@ afterAll(async () => {
 const callOf = ({ me }: SignedInClient): ReturnType<typeof accepted> =>
   calls.get(me.account.id) as ReturnType<typeof accepted>;
 const listed = async (client: SignedInClient, query = ''): Promise<string[]> =>
-  (await client.get<RequestPage>(`/api/requests${query}`)).body.data.map(({ request }) => request);
+  (await client.get<RequestPage>(`/api/v1/requests${query}`)).body.data.map(({ request }) => request);
 
 test('members see requests and usage of their account, overseers of all', async () => {
   const [anas, bens] = [callOf(ana).request, callOf(ben).request];
@@ -52,7 +52,7 @@ test('members see requests and usage of their account, overseers of all', async 
     expect(await listed(overseer, `?account=${ana.me.account.id}`)).toEqual([anas]);
   }
   const used = async (client: SignedInClient, query = ''): Promise<[unknown, number]> => {
-    const { body } = await client.get<UsageReport>(`/api/usage${query}`);
+    const { body } = await client.get<UsageReport>(`/api/v1/usage${query}`);
     return [body.scope, body.totals.requests];
   };
   expect(await used(ana)).toEqual([{ account: ana.me.account.id, key: null }, 1]);
@@ -62,9 +62,14 @@ test('members see requests and usage of their account, overseers of all', async 
 
 test('members see charges only; administrators and auditors see the upstream cost too', async () => {
   const { request } = callOf(ana);
-  const events = ['/api/events?type=request', '/api/events.ndjson?type=request'];
-  const paths = ['/api/requests', `/api/requests/${request}`, '/api/usage?group_by=model', '/api/usage'];
-  for (const path of [...paths, '/api/requests?format=csv', '/api/usage?format=csv', ...events]) {
+  const events = ['/api/v1/events?type=request', '/api/v1/events.ndjson?type=request'];
+  const paths = [
+    '/api/v1/requests',
+    `/api/v1/requests/${request}`,
+    '/api/v1/usage?group_by=model',
+    '/api/v1/usage',
+  ];
+  for (const path of [...paths, '/api/v1/requests?format=csv', '/api/v1/usage?format=csv', ...events]) {
     const text = async (client: SignedInClient): Promise<string> =>
       JSON.stringify((await client.get(path)).body);
     expect(await text(ana)).not.toMatch(/upstream_cost|stated_cost/);
@@ -72,27 +77,27 @@ test('members see charges only; administrators and auditors see the upstream cos
     for (const overseer of [administrator, auditor])
       expect(await text(overseer)).toMatch(/upstream_cost_nanousd/);
   }
-  const { body: own } = await ana.get<UsageReport>('/api/usage');
+  const { body: own } = await ana.get<UsageReport>('/api/v1/usage');
   expect(own.totals).toMatchObject({ cost_nanousd: '70', estimated: 1, estimated_cost_nanousd: '70' });
-  const { body: all } = await auditor.get<UsageReport>('/api/usage');
+  const { body: all } = await auditor.get<UsageReport>('/api/v1/usage');
   expect(all.totals).toMatchObject({ cost_nanousd: '140', upstream_cost_nanousd: '180' });
-  const { body: page } = await auditor.get<RequestPage>('/api/requests');
+  const { body: page } = await auditor.get<RequestPage>('/api/v1/requests');
   expect(page.data[0]).toMatchObject({ cost_nanousd: 70, upstream_cost_nanousd: 90 });
 });
 
 test("a member reads details of own requests; another account's are not found", async () => {
-  const own = await ana.get<RequestDetail>(`/api/requests/${callOf(ana).request}`);
+  const own = await ana.get<RequestDetail>(`/api/v1/requests/${callOf(ana).request}`);
   expect([own.status, own.body.events.map(({ type }) => type)]).toEqual([
     200,
     ['request.accepted', 'request.settled'],
   ]);
-  const others = await ana.get<{ error: { message: string } }>(`/api/requests/${callOf(ben).request}`);
+  const others = await ana.get<{ error: { message: string } }>(`/api/v1/requests/${callOf(ben).request}`);
   const nobodys = await ana.get<{ error: { message: string } }>(
-    '/api/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9',
+    '/api/v1/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9',
   );
   expect([others.status, others.code]).toEqual([404, 'request_not_found']);
   expect(others.body.error.message).toBe(nobodys.body.error.message);
-  expect((await administrator.get(`/api/requests/${callOf(ben).request}`)).status).toBe(200);
+  expect((await administrator.get(`/api/v1/requests/${callOf(ben).request}`)).status).toBe(200);
 });
 
 test('what is read signed in is what a key reads that reads its account, in JSON and CSV alike', async () => {
@@ -108,25 +113,25 @@ test('what is read signed in is what a key reads that reads its account, in JSON
   );
   await projectAll(relay.store);
   const reader = readerWith(relay.port, secret);
-  const { from: _, scanned_from: __, ...page } = (await ana.get<RequestPage>('/api/requests')).body;
+  const { from: _, scanned_from: __, ...page } = (await ana.get<RequestPage>('/api/v1/requests')).body;
   expect(await reader.list()).toMatchObject(page);
-  const { body: report } = await ana.get<UsageReport>('/api/usage?group_by=key');
+  const { body: report } = await ana.get<UsageReport>('/api/v1/usage?group_by=key');
   const { from: ___, to: ____, ...told } = report;
   expect(await reader.usage('?group_by=key')).toMatchObject(told);
   // The limits of a key are no part of it.
   expect(Object.keys(report)).not.toContain('limits');
   for (const path of ['/requests?format=csv', '/usage?group_by=model&format=csv']) {
-    expect((await ana.get<string>(`/api${path}`)).body).toBe((await reader.get(`/v1${path}`)).text);
+    expect((await ana.get<string>(`/api/v1${path}`)).body).toBe((await reader.get(`/v1${path}`)).text);
   }
 });
 
 test("reads require a session, the dashboard's own origin and valid parameters", async () => {
   const paths = [
-    '/api/requests',
-    '/api/usage',
-    `/api/requests/${callOf(ana).request}`,
-    '/api/events',
-    '/api/events.ndjson',
+    '/api/v1/requests',
+    '/api/v1/usage',
+    `/api/v1/requests/${callOf(ana).request}`,
+    '/api/v1/events',
+    '/api/v1/events.ndjson',
   ];
   const foreign = visit(relay, { 'sec-fetch-site': 'cross-site' });
   foreign.cookie = ana.cookie;
@@ -135,17 +140,17 @@ test("reads require a session, the dashboard's own origin and valid parameters",
     expect((await foreign.get(path)).code).toBe('cross_site_request');
   }
   for (const path of [
-    '/api/requests?nonsense=1',
-    '/api/usage?bucket=year',
-    '/api/events?type=no.such',
-    '/api/events?cursor=x',
-    '/api/events.ndjson?limit=0',
+    '/api/v1/requests?nonsense=1',
+    '/api/v1/usage?bucket=year',
+    '/api/v1/events?type=no.such',
+    '/api/v1/events?cursor=x',
+    '/api/v1/events.ndjson?limit=0',
   ]) {
     const { status, code } = await ana.get(path);
     expect([path, status, code]).toEqual([path, 400, 'invalid_value']);
   }
   // A page elsewhere may not read what goes with a cookie.
-  expect((await ana.get('/api/requests')).headers.get('access-control-allow-origin')).toBeNull();
+  expect((await ana.get('/api/v1/requests')).headers.get('access-control-allow-origin')).toBeNull();
 });
 
 test('a person has so many places among the readers, and a key of their account others', async () => {
@@ -153,7 +158,7 @@ test('a person has so many places among the readers, and a key of their account 
   const holder = await connectAs(relay.store, 'worker');
   try {
     await holder.query('begin; lock table projection.request in access exclusive mode');
-    const reads = Array.from({ length: READS_PER_KEY_MAX + 1 }, () => ana.get('/api/requests'));
+    const reads = Array.from({ length: READS_PER_KEY_MAX + 1 }, () => ana.get('/api/v1/requests'));
     const refused = await Promise.race(reads);
     expect([refused.status, refused.code]).toEqual([429, 'rate_limit_exceeded']);
     const byKey = readerWith(relay.port, secret).get('/v1/requests?limit=1');

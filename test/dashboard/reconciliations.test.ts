@@ -59,16 +59,16 @@ async function run(path: string, body: object, client = administrator): Promise<
 
 describe('a comparison', () => {
   test('reports its progress, is recorded under its member, and is shown with its totals', async () => {
-    const lines = await run('/api/reconciliations', started(BILL));
+    const lines = await run('/api/v1/reconciliations', started(BILL));
     expect(lines[0]).toEqual({ done: 0, of: 0 });
     const last = lines.at(-1) as { result: { id: string } };
     const { id } = last.result;
-    const { body: list } = await auditor.get<ReconciliationList>('/api/reconciliations');
+    const { body: list } = await auditor.get<ReconciliationList>('/api/v1/reconciliations');
     expect(list).toMatchObject({
       running: null,
       data: [{ id, provider: 'acme', bill_nanousd: 1_100_000_000, log_nanousd: 0, differences: 3 }],
     });
-    const { body: report } = await auditor.get<ReconciliationReport>(`/api/reconciliations/${id}`);
+    const { body: report } = await auditor.get<ReconciliationReport>(`/api/v1/reconciliations/${id}`);
     expect(report).toMatchObject({
       recorded_by: `member/${administrator.me.member.id}`,
       reconciled_nanousd: '1100000000',
@@ -80,29 +80,29 @@ describe('a comparison', () => {
       [DAY, '1000000000'],
       ['2026-10-02', '100000000'],
     ]);
-    const csv = await auditor.get<string>(`/api/reconciliations/${id}/report?format=differences`);
+    const csv = await auditor.get<string>(`/api/v1/reconciliations/${id}/report?format=differences`);
     expect(csv.headers.get('content-disposition')).toContain(`reconciliation-${id}-differences.csv`);
     expect(csv.body.split('\r\n')[2]).toMatch(/^2,discount,2026-10-01,gpt,,,1,-250000000,false/);
-    expect((await auditor.get<string>(`/api/reconciliations/${id}/report?format=days`)).body).toContain(
+    expect((await auditor.get<string>(`/api/v1/reconciliations/${id}/report?format=days`)).body).toContain(
       `${DAY},gpt,,,0,1000000000,0,0`,
     );
-    expect((await auditor.get<string>(`/api/reconciliations/${id}/report?format=text`)).body).toContain(
+    expect((await auditor.get<string>(`/api/v1/reconciliations/${id}/report?format=text`)).body).toContain(
       `Reconciliation ${id}: acme`,
     );
   });
 
   test('of a malformed bill names the place, and records nothing', async () => {
-    const before = await auditor.get<ReconciliationList>('/api/reconciliations');
-    const lines = await run('/api/reconciliations', started(`${BILL}\n2026-10-03,usage,gpt,1.2.3`));
+    const before = await auditor.get<ReconciliationList>('/api/v1/reconciliations');
+    const lines = await run('/api/v1/reconciliations', started(`${BILL}\n2026-10-03,usage,gpt,1.2.3`));
     expect(lines.at(-1)).toEqual({ error: expect.stringContaining('line 5') });
-    const after = await auditor.get<ReconciliationList>('/api/reconciliations');
+    const after = await auditor.get<ReconciliationList>('/api/v1/reconciliations');
     expect(after.body.data).toEqual(before.body.data);
     expect(after.body.running).toBeNull();
   });
 
   test('is one at a time, and ends when its connection closes', async () => {
     const leave = new AbortController();
-    const first = fetch(`${administrator.origin}/api/reconciliations`, {
+    const first = fetch(`${administrator.origin}/api/v1/reconciliations`, {
       method: 'POST',
       headers: {
         origin: administrator.origin,
@@ -113,27 +113,27 @@ describe('a comparison', () => {
       signal: leave.signal,
     });
     await first;
-    expect(await administrator.post('/api/reconciliations', started(BILL))).toMatchObject({
+    expect(await administrator.post('/api/v1/reconciliations', started(BILL))).toMatchObject({
       status: 409,
       code: 'not_allowed',
     });
     leave.abort();
     await expect
-      .poll(async () => (await auditor.get<ReconciliationList>('/api/reconciliations')).body.running, {
+      .poll(async () => (await auditor.get<ReconciliationList>('/api/v1/reconciliations')).body.running, {
         timeout: 15_000,
       })
       .toBeNull();
   });
 
   test('of a difference that no correction explains is not applied', async () => {
-    const { body } = await auditor.get<ReconciliationList>('/api/reconciliations');
+    const { body } = await auditor.get<ReconciliationList>('/api/v1/reconciliations');
     const id = body.data[0]?.id ?? '';
-    const lines = await run(`/api/reconciliations/${id}/apply`, { differences: [1], reason: 'the bill' });
+    const lines = await run(`/api/v1/reconciliations/${id}/apply`, { differences: [1], reason: 'the bill' });
     expect(lines.at(-1)).toEqual({ error: expect.stringContaining('no recorded figure is wrong') });
   });
 
   test('that does not exist is 404', async () => {
-    expect(await auditor.get('/api/reconciliations/Unknown0')).toMatchObject({ status: 404 });
+    expect(await auditor.get('/api/v1/reconciliations/Unknown0')).toMatchObject({ status: 404 });
   });
 });
 
@@ -161,14 +161,14 @@ test('reviewed differences are recorded as adjustments once, and shown as record
     return ended.length === world.provider.ledger.length;
   });
   await projectAll(world.relay.store);
-  const compared = await run('/api/reconciliations', started(csvOf(lines)), client);
+  const compared = await run('/api/v1/reconciliations', started(csvOf(lines)), client);
   const { id } = (compared.at(-1) as { result: { id: string } }).result;
   const report = async (): Promise<ReconciliationReport> =>
-    (await client.get<ReconciliationReport>(`/api/reconciliations/${id}`)).body;
+    (await client.get<ReconciliationReport>(`/api/v1/reconciliations/${id}`)).body;
   const { differences } = await report();
   expect(differences).toMatchObject([{ id: 1, class: 'token_class', correctable: 1, corrected: 0 }]);
   const apply = () =>
-    run(`/api/reconciliations/${id}/apply`, { differences: [1], reason: 'the bill' }, client);
+    run(`/api/v1/reconciliations/${id}/apply`, { differences: [1], reason: 'the bill' }, client);
   expect((await apply()).at(-1)).toEqual({ result: { id, corrected: 1, repeated: 0 } });
   expect((await report()).differences).toMatchObject([{ correctable: 1, corrected: 1 }]);
   expect((await apply()).at(-1)).toEqual({ result: { id, corrected: 0, repeated: 1 } });

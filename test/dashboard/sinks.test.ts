@@ -25,12 +25,12 @@ afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const webhook = (url = URL_OF_SINK, allow_private = false) => ({ kind: 'webhook', url, allow_private });
 const list = async (client = auditor): Promise<SinkRow[]> =>
-  (await client.get<{ data: SinkRow[] }>('/api/sinks')).body.data;
+  (await client.get<{ data: SinkRow[] }>('/api/v1/sinks')).body.data;
 const named = async (name: string): Promise<SinkRow | undefined> =>
   (await list()).find((sink) => sink.name === name);
 
 test('a sink is added, paused, resumed, moved, configured again and removed, each by an event', async () => {
-  const { status, body: added } = await administrator.post<ConfiguredSink>('/api/sinks', {
+  const { status, body: added } = await administrator.post<ConfiguredSink>('/api/v1/sinks', {
     name: 'billing',
     config: webhook(),
     account: ana.me.account.id,
@@ -45,19 +45,19 @@ test('a sink is added, paused, resumed, moved, configured again and removed, eac
 
   const event = async (reply: Promise<{ body: unknown }>) =>
     (await reply).body as { event: { type: string } | null };
-  const patch = (body: object) => event(administrator.patch('/api/sinks/billing', body));
+  const patch = (body: object) => event(administrator.patch('/api/v1/sinks/billing', body));
   expect(await patch({ paused: true })).toMatchObject({ event: { type: 'sink.paused' } });
   expect(await patch({ paused: true })).toMatchObject({ event: null });
   expect(await named('billing')).toMatchObject({ state: 'paused', restored: false });
   expect(await patch({ position: 0 })).toMatchObject({ event: { type: 'sink.rewound' } });
   expect((await named('billing'))?.behind_ms).toBeGreaterThan(0);
   expect(await patch({ paused: false })).toMatchObject({ event: { type: 'sink.resumed' } });
-  const { body: again } = await administrator.put<ConfiguredSink>('/api/sinks/billing/config', {
+  const { body: again } = await administrator.put<ConfiguredSink>('/api/v1/sinks/billing/config', {
     config: webhook('https://other.example.com/'),
   });
   expect(again).toMatchObject({ id: added.id, position: 0, event: { type: 'sink.configured' } });
   expect(again.secret).not.toBe(added.secret);
-  const removed = event(administrator.delete('/api/sinks/billing'));
+  const removed = event(administrator.delete('/api/v1/sinks/billing'));
   expect(await removed).toMatchObject({ event: { type: 'sink.removed' } });
   expect(await list()).toEqual([]);
 });
@@ -73,49 +73,49 @@ test.each([
   ['an unknown account', { name: 'a', config: webhook(), account: 'Unknown0' }, 404, 'not_found'],
   ['a position to come', { name: 'a', config: webhook(), after: 10 ** 9 }, 400, 'invalid_value'],
 ])('a sink is not added with %s, and the refusal repeats no secret', async (_, body, status, code) => {
-  await administrator.post('/api/sinks', { name: 'taken', config: KAFKA });
-  const reply = await administrator.post('/api/sinks', body);
+  await administrator.post('/api/v1/sinks', { name: 'taken', config: KAFKA });
+  const reply = await administrator.post('/api/v1/sinks', body);
   expect(reply).toMatchObject({ status, code });
   expect(JSON.stringify(reply.body)).not.toContain('canary');
   expect((await list()).map(({ name }) => name)).toEqual(['taken']);
 });
 
 test('the kind of a sink stays, and an unknown sink is not found', async () => {
-  await administrator.post('/api/sinks', { name: 'kept', config: KAFKA });
-  expect(await administrator.put('/api/sinks/kept/config', { config: webhook() })).toMatchObject({
+  await administrator.post('/api/v1/sinks', { name: 'kept', config: KAFKA });
+  expect(await administrator.put('/api/v1/sinks/kept/config', { config: webhook() })).toMatchObject({
     status: 409,
     code: 'already_exists',
   });
   for (const change of [
-    () => administrator.put('/api/sinks/unknown/config', { config: webhook() }),
-    () => administrator.patch('/api/sinks/unknown', { paused: true }),
-    () => administrator.delete('/api/sinks/UNKNOWN'),
-    () => administrator.post('/api/sinks/unknown/test'),
+    () => administrator.put('/api/v1/sinks/unknown/config', { config: webhook() }),
+    () => administrator.patch('/api/v1/sinks/unknown', { paused: true }),
+    () => administrator.delete('/api/v1/sinks/UNKNOWN'),
+    () => administrator.post('/api/v1/sinks/unknown/test'),
   ])
     expect(await change()).toMatchObject({ status: 404, code: 'not_found' });
-  await administrator.delete('/api/sinks/kept');
+  await administrator.delete('/api/v1/sinks/kept');
 });
 
 test('members see no sinks, and auditors change none', async () => {
-  expect(await ana.get('/api/sinks')).toMatchObject({ status: 403 });
+  expect(await ana.get('/api/v1/sinks')).toMatchObject({ status: 403 });
   for (const change of [
-    () => auditor.post('/api/sinks', { name: 'a', config: webhook() }),
-    () => auditor.patch('/api/sinks/taken', { paused: true }),
-    () => auditor.delete('/api/sinks/taken'),
-    () => auditor.post('/api/sinks/taken/test'),
+    () => auditor.post('/api/v1/sinks', { name: 'a', config: webhook() }),
+    () => auditor.patch('/api/v1/sinks/taken', { paused: true }),
+    () => auditor.delete('/api/v1/sinks/taken'),
+    () => auditor.post('/api/v1/sinks/taken/test'),
   ])
     expect(await change()).toMatchObject({ status: 403, code: 'insufficient_role' });
 });
 
 test('a paused sink is tested by a worker, and no event is delivered', async () => {
   await using receiver = await startReceiver();
-  const { body: added } = await administrator.post<ConfiguredSink>('/api/sinks', {
+  const { body: added } = await administrator.post<ConfiguredSink>('/api/v1/sinks', {
     name: 'tested',
     config: webhook(receiver.url, true),
     after: 0,
   });
-  await administrator.patch('/api/sinks/tested', { paused: true });
-  await administrator.post('/api/sinks/tested/test');
+  await administrator.patch('/api/v1/sinks/tested', { paused: true });
+  await administrator.post('/api/v1/sinks/tested/test');
   expect((await named('tested'))?.test).toMatchObject({ state: 'pending' });
   const worker = spawnWorker({
     DATABASE_URL: (relay.store as TestDatabase).url,
@@ -137,7 +137,7 @@ test('a paused sink is tested by a worker, and no event is delivered', async () 
     expect(JSON.parse(received.body)).toMatchObject({ type: 'spend_events.test', data: [] });
 
     receiver.reply = { status: 503 };
-    await administrator.post('/api/sinks/tested/test');
+    await administrator.post('/api/v1/sinks/tested/test');
     expect((await untilTested('failed'))?.test).toMatchObject({ error: 'http_503' });
     expect(await named('tested')).toMatchObject({ state: 'paused', failures: 0, delivered: 0 });
   } finally {
@@ -152,7 +152,7 @@ test('the status has each sink with its lag, last error and next attempt, and no
       fault = 'http_503', retry_at = clock_timestamp() + interval '4 minutes' where name = 'tested'
       returning id`,
   );
-  const { body } = await auditor.get<Status>('/api/status');
+  const { body } = await auditor.get<Status>('/api/v1/status');
   expect(body.sinks.find(({ name }) => name === 'tested')).toMatchObject({
     ...{ state: 'failing', position: 0, behind: body.log.position, failures: 3, error: 'http_503' },
     next_attempt_at: expect.any(String),

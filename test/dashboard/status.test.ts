@@ -36,7 +36,7 @@ type List<T> = { data: T[] };
 
 test('the status shows processes, log, projections and upstreams, without credentials or paths', async () => {
   await projectAll(relay.store);
-  const { status, body } = await auditor.get<Status>('/api/status');
+  const { status, body } = await auditor.get<Status>('/api/v1/status');
   expect(status).toBe(200);
   expect(body.instances.filter(({ kind, state }) => kind === 'server' && state === 'live')).toHaveLength(1);
   expect(body.instances.map(({ id }) => id)).toContain(body.server.instance);
@@ -56,8 +56,8 @@ test('the status is told when a projection is gone', async () => {
   const worker = await connectAs(relay.store, 'worker');
   try {
     await worker.query('alter table projection.account rename to account_gone');
-    expect(await auditor.get('/api/status')).toMatchObject({ status: 200 });
-    expect(await auditor.get('/api/accounts')).toMatchObject({ status: 503, code: 'store_unavailable' });
+    expect(await auditor.get('/api/v1/status')).toMatchObject({ status: 200 });
+    expect(await auditor.get('/api/v1/accounts')).toMatchObject({ status: 503, code: 'store_unavailable' });
     await worker.query('alter table projection.account_gone rename to account');
   } finally {
     await worker.end();
@@ -82,14 +82,17 @@ test('members see the alerts about their account, those who oversee all; the new
     await worker.end();
   }
   const kinds = async (client: SignedInClient) =>
-    (await client.get<List<AlertRow>>('/api/alerts')).body.data.map(({ kind, account }) => [kind, account]);
+    (await client.get<List<AlertRow>>('/api/v1/alerts')).body.data.map(({ kind, account }) => [
+      kind,
+      account,
+    ]);
   expect(await kinds(ana)).toEqual([['quota', ana.me.account.id]]);
   expect(await kinds(auditor)).toEqual([
     ['projector_behind', null],
     ['quota', 'Another1'],
     ['quota', ana.me.account.id],
   ]);
-  const [alert] = (await ana.get<List<AlertRow>>('/api/alerts')).body.data;
+  const [alert] = (await ana.get<List<AlertRow>>('/api/v1/alerts')).body.data;
   expect(alert).toMatchObject({
     state: 'raised',
     account_name: ana.me.account.name,
@@ -105,7 +108,7 @@ test.each([
   ['alerts that are none', { address: 'https://example.com/', alerts: ['quotas'] }],
   ['no alerts', { address: 'https://example.com/', alerts: [] }],
 ])('a destination is not added with %s, and the refusal does not repeat it', async (_what, body) => {
-  const reply = await administrator.post('/api/destinations', {
+  const reply = await administrator.post('/api/v1/destinations', {
     kind: 'webhook',
     alerts: ['quota'],
     ...body,
@@ -116,28 +119,28 @@ test.each([
 
 test('a destination is for an account that is there, and a test needs a worker', async () => {
   expect(
-    await administrator.post('/api/destinations', {
+    await administrator.post('/api/v1/destinations', {
       kind: 'webhook',
       address: 'https://example.com/',
       alerts: ['quota'],
       account: 'Unknown0',
     }),
   ).toMatchObject({ status: 404, code: 'not_found' });
-  const { body } = await administrator.post<CreatedDestination>('/api/destinations', {
+  const { body } = await administrator.post<CreatedDestination>('/api/v1/destinations', {
     kind: 'webhook',
     address: 'https://example.com/x',
     alerts: ['quota'],
   });
-  expect(await administrator.post(`/api/destinations/${body.id}/test`)).toMatchObject({
+  expect(await administrator.post(`/api/v1/destinations/${body.id}/test`)).toMatchObject({
     status: 409,
     code: 'not_allowed',
   });
-  expect(await administrator.delete(`/api/destinations/${body.id}`)).toMatchObject({ status: 200 });
-  expect(await administrator.delete(`/api/destinations/${body.id}`)).toMatchObject({
+  expect(await administrator.delete(`/api/v1/destinations/${body.id}`)).toMatchObject({ status: 200 });
+  expect(await administrator.delete(`/api/v1/destinations/${body.id}`)).toMatchObject({
     status: 404,
     code: 'not_found',
   });
-  expect(await administrator.post('/api/destinations/Unknown0/test')).toMatchObject({
+  expect(await administrator.post('/api/v1/destinations/Unknown0/test')).toMatchObject({
     status: 404,
     code: 'not_found',
   });
@@ -157,7 +160,7 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
       'the worker',
       20_000,
     );
-    const { body: made } = await administrator.post<CreatedDestination>('/api/destinations', {
+    const { body: made } = await administrator.post<CreatedDestination>('/api/v1/destinations', {
       kind: 'webhook',
       address: receiver.url,
       alerts: ['quota', 'quota'],
@@ -165,10 +168,10 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
     });
     expect(made.secret).toMatch(/^whsec_/);
     const { body: tested } = await administrator.post<{ object: string; id: string }>(
-      `/api/destinations/${made.id}/test`,
+      `/api/v1/destinations/${made.id}/test`,
     );
     const deliveries = async () =>
-      (await auditor.get<List<DeliveryRow>>(`/api/deliveries?destination=${made.id}`)).body.data;
+      (await auditor.get<List<DeliveryRow>>(`/api/v1/deliveries?destination=${made.id}`)).body.data;
     const [delivery] = await until(deliveries, ([newest]) => newest?.state === 'delivered', 'the delivery');
     expect(delivery).toMatchObject({
       id: tested.id,
@@ -177,7 +180,7 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
       attempts: [{ status: 204, error: null }],
     });
     expect(receiver.received.some((sent) => isSigned(sent, made.secret as string))).toBe(true);
-    const { body: listed } = await auditor.get<List<DestinationRow>>('/api/destinations');
+    const { body: listed } = await auditor.get<List<DestinationRow>>('/api/v1/destinations');
     expect(listed.data).toMatchObject([
       {
         id: made.id,
@@ -191,7 +194,7 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
       },
     ]);
     expect(JSON.stringify(listed)).not.toMatch(/canary|whsec/);
-    await administrator.delete(`/api/destinations/${made.id}`);
+    await administrator.delete(`/api/v1/destinations/${made.id}`);
     expect(await deliveries()).toEqual([]);
   } finally {
     await worker.stop();

@@ -34,7 +34,7 @@ describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
     visitor = await dashboard.visit(dashboard.administrator);
     page = await visitor.context.newPage();
     page.on('response', (response) => {
-      if (new URL(response.url()).pathname.startsWith('/api/'))
+      if (new URL(response.url()).pathname.startsWith('/api/v1/'))
         response.text().then(
           (text) => received.push(text),
           () => {},
@@ -67,7 +67,7 @@ describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
       body: { model: 'fast', messages: [{ role: 'user', content: 'x' }] },
     });
   const listed = async (): Promise<UpstreamList['data']> =>
-    (await dashboard.administrator.get<UpstreamList>('/api/upstreams')).body.data;
+    (await dashboard.administrator.get<UpstreamList>('/api/v1/upstreams')).body.data;
 
   /** The state of the page: its document, the values of its fields, its URL, and the browser's storage. */
   const pageState = (): Promise<string> =>
@@ -140,7 +140,7 @@ describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
   test("rejects a secret that can't be stored, and says what to do without a master key", async () => {
     const add = (secret: string) =>
       dashboard.administrator.post<{ error: { message: string; param: string | null } }>(
-        '/api/upstreams/first/credentials',
+        '/api/v1/upstreams/first/credentials',
         { label: 'other', secret },
       );
     const [blank, long, huge] = [
@@ -165,7 +165,7 @@ describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
 
   test('adds a custom model and describes its routing in plain English', async () => {
     const terms = { provider: 'openai', base_url: second.baseUrl, network: 'private' };
-    expect((await dashboard.administrator.post('/api/upstreams', { name: 'second', terms })).status).toBe(
+    expect((await dashboard.administrator.post('/api/v1/upstreams', { name: 'second', terms })).status).toBe(
       200,
     );
     // Changes made elsewhere are shown by the live feed.
@@ -267,14 +267,14 @@ describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
       .waitFor();
     await page.keyboard.press('Escape');
     await rowOf('waiting').getByText('Paused').waitFor();
-    expect((await dashboard.administrator.delete('/api/upstreams/waiting')).status).toBe(200);
+    expect((await dashboard.administrator.delete('/api/v1/upstreams/waiting')).status).toBe(200);
     await rowOf('waiting').waitFor({ state: 'detached' });
   });
 
   test('removes one only after the model that it alone serves was retired', async () => {
     expect(
       (
-        await dashboard.administrator.put('/api/dispatch', {
+        await dashboard.administrator.put('/api/v1/dispatch', {
           model: 'single',
           terms: { targets: [{ upstream: 'first', model: 'a' }] },
         })
@@ -285,7 +285,7 @@ describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
     await dialog().getByText('It is the only target of “single”.').waitFor();
     await dialog().getByText('“fast” loses this target').waitFor();
     expect(await page.getByRole('button', { name: 'Remove upstream' }).isDisabled()).toBe(true);
-    expect((await dashboard.administrator.delete('/api/upstreams/first')).code).toBe('not_allowed');
+    expect((await dashboard.administrator.delete('/api/v1/upstreams/first')).code).toBe('not_allowed');
     await press('Cancel');
     await press('Retire model single');
     await dialog().getByText('model_not_found').waitFor();

@@ -91,7 +91,7 @@ function handshake(random: Random, { port, key }: Target, cookie: string): Buffe
   const query = pick(random, ['', '', '?after=0', '?after=1', '?model=ok', '?nothing=1']);
   if (chance(random, 2)) {
     lines.push(`Origin: http://127.0.0.1:${port}`, `Host: 127.0.0.1:${port}`, `Cookie: ${cookie}`);
-    return rawRequest(lines, { start: `GET /api/live${query} HTTP/1.1`, body: '' });
+    return rawRequest(lines, { start: `GET /api/v1/live${query} HTTP/1.1`, body: '' });
   }
   if (chance(random, 3)) lines.push(`Sec-WebSocket-Protocol: daybook.v1, ${key}`);
   else lines.push(`Authorization: Bearer ${key}`);

@@ -77,16 +77,16 @@ beforeAll(async () => {
   account = ana.me.account.id;
   const quota = (meter: string, window: string) => ({ meter, window, limit: 10 ** 12, enforcement: 'hard' });
   const terms = { prepaid: true, quotas: [quota('tokens', 'day'), quota('cost_nanousd', 'month')] };
-  await administrator.put('/api/plans/prepaid', { terms });
-  await administrator.put(`/api/accounts/${account}/plan`, { plan: 'prepaid' });
-  await administrator.put('/api/prices', {
+  await administrator.put('/api/v1/plans/prepaid', { terms });
+  await administrator.put(`/api/v1/accounts/${account}/plan`, { plan: 'prepaid' });
+  await administrator.put('/api/v1/prices', {
     model: 'daybook-demo',
     base: { input: 10_000_000_000, output: 20_000_000_000 },
   });
   await withControl(relay.store, 'test', (control) =>
     control.topUp({ id: account }, { amount: 100_000_000_000, reference: 'invoice 1' }),
   );
-  key = (await ana.post<typeof key>('/api/keys', { name: 'narrow' })).body;
+  key = (await ana.post<typeof key>('/api/v1/keys', { name: 'narrow' })).body;
   database = await createDatabase();
 });
 afterAll(async () => {
@@ -95,7 +95,7 @@ afterAll(async () => {
 });
 
 const correct = (request: string, fields: object) =>
-  administrator.post<{ error: { message: string } }>(`/api/requests/${request}/corrections`, {
+  administrator.post<{ error: { message: string } }>(`/api/v1/requests/${request}/corrections`, {
     reason: 'The provider billed less.',
     ...fields,
   });
@@ -148,7 +148,7 @@ test('a correction changes the current windows and the balance, once for each re
   expect(await enforced()).toEqual(windows(tokens - 1, cost - paid + 5));
   await expectConsistent(relay.store);
 
-  const { body } = await administrator.get<RequestDetail>(`/api/requests/${one.request}`);
+  const { body } = await administrator.get<RequestDetail>(`/api/v1/requests/${one.request}`);
   expect(body).toMatchObject({
     cost_nanousd: paid,
     corrected: {
@@ -163,7 +163,7 @@ test('a correction changes the current windows and the balance, once for each re
     { reference: 'bill 8', cost_nanousd: 5, upstream_cost_nanousd: 5 },
   ]);
 
-  const list = await administrator.get<CorrectionList>(`/api/accounts/${account}/corrections`);
+  const list = await administrator.get<CorrectionList>(`/api/v1/accounts/${account}/corrections`);
   expect(list.body).toEqual({
     object: 'list',
     data: body.corrections.toReversed().map((each) => ({ request: one.request, ...each })),
@@ -173,7 +173,7 @@ test('a correction changes the current windows and the balance, once for each re
     reason: 'The provider billed less.',
     adjusted_by: `member/${administrator.me.member.id}`,
   });
-  const { body: row } = await administrator.get<AccountRow>(`/api/accounts/${account}`);
+  const { body: row } = await administrator.get<AccountRow>(`/api/v1/accounts/${account}`);
   expect(row.month).toMatchObject({ corrections: 2, correction_cost_nanousd: String(5 - paid) });
 });
 

@@ -57,7 +57,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     return body;
   };
   await made(
-    administrator.put('/api/plans/team', {
+    administrator.put('/api/v1/plans/team', {
       terms: {
         requests_per_minute: 600,
         tokens_per_minute: 200_000,
@@ -71,7 +71,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     }),
   );
   await made(
-    administrator.put('/api/plans/trial', {
+    administrator.put('/api/v1/plans/trial', {
       terms: {
         models: ['daybook-demo*'],
         requests_per_minute: 20,
@@ -81,7 +81,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   );
   for (const [index, model] of [...MODELS, 'daybook-demo*', 'llama3.2', 'local-first'].entries()) {
     await made(
-      administrator.put('/api/prices', {
+      administrator.put('/api/v1/prices', {
         model,
         base: {
           input: 250_000_000 * (index + 1),
@@ -92,29 +92,31 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     );
   }
   await made(
-    administrator.put('/api/prices', {
+    administrator.put('/api/v1/prices', {
       model: 'gpt-5.2-mini',
       plan: 'trial',
       base: { input: 400_000_000, output: 3_000_000_000 },
     }),
   );
   const globex = await made(
-    administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }),
+    administrator.post<{ id: string }>('/api/v1/accounts', { name: 'Globex Robotics', plan: 'team' }),
   );
-  await made(administrator.post('/api/accounts', { name: 'Initech', plan: 'trial' }));
-  await made(administrator.put(`/api/accounts/${globex.id}/parent`, { parent: administrator.me.account.id }));
+  await made(administrator.post('/api/v1/accounts', { name: 'Initech', plan: 'trial' }));
   await made(
-    administrator.post(`/api/accounts/${globex.id}/top-ups`, {
+    administrator.put(`/api/v1/accounts/${globex.id}/parent`, { parent: administrator.me.account.id }),
+  );
+  await made(
+    administrator.post(`/api/v1/accounts/${globex.id}/top-ups`, {
       amount_nanousd: 100_000_000_000,
       reference: 'Invoice 2026-104',
     }),
   );
-  await made(administrator.put(`/api/accounts/${administrator.me.account.id}/plan`, { plan: 'team' }));
+  await made(administrator.put(`/api/v1/accounts/${administrator.me.account.id}/plan`, { plan: 'team' }));
   const member = await addMember(relay, { account: globex.id, email: 'grace@globex.example' });
   const auditor = await addMember(relay, { role: 'auditor', email: 'audit@globex.example' });
 
   const key = async (client: SignedInClient, name: string, more: object = {}): Promise<string> =>
-    (await made(client.post<{ secret: string }>('/api/keys', { name, ...more }))).secret;
+    (await made(client.post<{ secret: string }>('/api/v1/keys', { name, ...more }))).secret;
   const secrets = [
     await key(administrator, 'ci-nightly'),
     await key(administrator, 'agent-laptop', {
@@ -128,7 +130,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   });
 
   await made(
-    administrator.post('/api/upstreams', {
+    administrator.post('/api/v1/upstreams', {
       name: 'openai',
       terms: {
         provider: 'openai',
@@ -141,13 +143,13 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   );
   for (const label of ['main', 'second'])
     await made(
-      administrator.post('/api/upstreams/openai/credentials', {
+      administrator.post('/api/v1/upstreams/openai/credentials', {
         label,
         secret: `sk-not-a-secret-${label}-0123456789`,
       }),
     );
   await made(
-    administrator.post('/api/upstreams', {
+    administrator.post('/api/v1/upstreams', {
       name: 'ollama',
       terms: {
         provider: 'openai',
@@ -159,7 +161,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     }),
   );
   await made(
-    administrator.post('/api/upstreams', {
+    administrator.post('/api/v1/upstreams', {
       name: 'anthropic',
       terms: {
         provider: 'anthropic',
@@ -170,7 +172,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     }),
   );
   await made(
-    administrator.put('/api/dispatch', {
+    administrator.put('/api/v1/dispatch', {
       model: 'fast',
       terms: {
         targets: [
@@ -181,9 +183,9 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
       },
     }),
   );
-  await made(administrator.put('/api/dispatch', { model: 'quick', terms: { alias_of: 'fast' } }));
+  await made(administrator.put('/api/v1/dispatch', { model: 'quick', terms: { alias_of: 'fast' } }));
   await made(
-    administrator.put('/api/dispatch', {
+    administrator.put('/api/v1/dispatch', {
       model: 'local-first',
       terms: {
         targets: [
@@ -226,7 +228,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   }
   const inTables = async (): Promise<number> => {
     // A busy machine may reply 503.
-    const { status, body } = await administrator.get<UsageReport>('/api/usage');
+    const { status, body } = await administrator.get<UsageReport>('/api/v1/usage');
     return status === 200 ? body.totals.requests : 0;
   };
   await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
@@ -244,12 +246,12 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
 /** Corrects two requests of an account, and gives units of a quota back. */
 async function correctSome(administrator: SignedInClient, account: string): Promise<void> {
   const { body: page } = await administrator.get<RequestPage>(
-    `/api/requests?account=${account}&outcome=completed`,
+    `/api/v1/requests?account=${account}&outcome=completed`,
   );
   const replies = [];
   for (const [index, { request, cost_nanousd: cost }] of page.data.slice(0, 2).entries())
     replies.push(
-      await administrator.post(`/api/requests/${request}/corrections`, {
+      await administrator.post(`/api/v1/requests/${request}/corrections`, {
         cost_nanousd: -Math.floor((cost ?? 0) / 2),
         output_tokens: index === 0 ? -1 : undefined,
         reference: `bill 2026-1${index}`,
@@ -257,7 +259,7 @@ async function correctSome(administrator: SignedInClient, account: string): Prom
       }),
     );
   replies.push(
-    await administrator.post(`/api/accounts/${account}/adjustments`, {
+    await administrator.post(`/api/v1/accounts/${account}/adjustments`, {
       meter: 'tokens',
       amount: 500,
       reason: 'Units of a test run.',
@@ -270,7 +272,7 @@ async function correctSome(administrator: SignedInClient, account: string): Prom
 
 /** Erases one end user of an account, as its pages then show it. */
 async function eraseOne(administrator: SignedInClient, account: string): Promise<void> {
-  const address = `/api/accounts/${account}/attribution`;
+  const address = `/api/v1/accounts/${account}/attribution`;
   const wanted = [{ kind: 'end_user', value: 'erased@example.com' }];
   const { body } = await administrator.post<AttributionNames>(address, { wanted });
   const [{ kind, pseudonym } = { kind: 'end_user', pseudonym: '' }] = body.data;
@@ -289,7 +291,7 @@ export async function addSinks({ relay, administrator }: TestDashboard, account:
     ['lago', lago, null],
     ['warehouse', kafka, null],
   ] as const) {
-    const { status, body } = await administrator.post('/api/sinks', {
+    const { status, body } = await administrator.post('/api/v1/sinks', {
       name,
       config,
       account: owner,
@@ -297,7 +299,7 @@ export async function addSinks({ relay, administrator }: TestDashboard, account:
     });
     if (status !== 200) throw new Error(`adding a sink failed: ${JSON.stringify(body)}`);
   }
-  await administrator.patch('/api/sinks/warehouse', { paused: true });
+  await administrator.patch('/api/v1/sinks/warehouse', { paused: true });
   const client = await connectAs(relay.store, 'owner');
   await client.query(`update daybook.sink set delivered = 48213, delivered_at = now() - interval '3 seconds'
     where name in ('billing', 'globex-usage', 'lago')`);
@@ -328,7 +330,7 @@ async function compareOneBill({ relay, administrator }: TestDashboard): Promise<
     `${now},discount,,,,,,-0.004`,
     `${now},tax,,,,,,0.0019`,
   ];
-  const { status, body } = await administrator.post<string>('/api/reconciliations', {
+  const { status, body } = await administrator.post<string>('/api/v1/reconciliations', {
     bill: {
       from: 'files',
       provider: 'openai',

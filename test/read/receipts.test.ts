@@ -403,7 +403,7 @@ describe('whoever asks for a receipt', () => {
   });
 
   test("signed in sees those of the own account, and administrators everybody's", async () => {
-    const place = `/api/requests/${requests.completed}/receipt`;
+    const place = `/api/v1/requests/${requests.completed}/receipt`;
     const [administrator, outsider, insider] = [
       await setUp(relay),
       await addMember(relay),

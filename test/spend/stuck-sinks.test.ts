@@ -88,10 +88,12 @@ test(
     };
     for (const [name, config] of Object.entries(configs)) {
       const { secret: _, ...input } = { secret: null, ...config };
-      expect(await administrator.post('/api/sinks', { name, config: input })).toMatchObject({ status: 200 });
+      expect(await administrator.post('/api/v1/sinks', { name, config: input })).toMatchObject({
+        status: 200,
+      });
     }
     const sinks = async (): Promise<Map<string, SinkRow>> => {
-      const { body } = await administrator.get<{ data: SinkRow[] }>('/api/sinks');
+      const { body } = await administrator.get<{ data: SinkRow[] }>('/api/v1/sinks');
       return new Map(body.data.map((sink) => [sink.name, sink]));
     };
     const call = async (): Promise<void> => {
@@ -135,7 +137,7 @@ test(
     );
     expect(delivered().map(({ request }) => request)).toEqual(settled);
     await until(
-      async () => (await administrator.get<UsageReport>('/api/usage')).body.totals.requests,
+      async () => (await administrator.get<UsageReport>('/api/v1/usage')).body.totals.requests,
       (requests) => requests === CALLS,
       'the calls in the figures',
       WITHIN_MS,

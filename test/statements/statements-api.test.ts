@@ -11,7 +11,7 @@ import { publishNow } from '../support/audit/publishing.ts';
 import { type ApiReader, readerWith } from '../support/reader.ts';
 import type { TestRelay } from '../support/relay.ts';
 
-/** Statements and invoices over a real socket: for keys under `/v1/`, and for members under `/api/`. */
+/** Statements and invoices over a real socket: for keys under `/v1/`, and for members under `/api/v1/`. */
 
 let relay: TestRelay;
 let writer: Writer;
@@ -117,17 +117,17 @@ test.for([
 
 test('a statement of another account or key is refused', async () => {
   const other = `account=${ana.me.account.id}`;
-  expect((await ben.get(`/api/statements?${period}&${other}`)).code).toBe('invalid_value');
+  expect((await ben.get(`/api/v1/statements?${period}&${other}`)).code).toBe('invalid_value');
   for (const foreign of [`key=${publicId()}`, `account=${ben.me.account.id}`]) {
     const { status, json } = await reader.get(`/v1/statements?${period}&${foreign}`);
     expect([status, json.error.code]).toEqual([400, 'invalid_value']);
   }
   expect((await readerWith(relay.port, 'dbk_unknown').get(`/v1/statements?${period}`)).status).toBe(401);
-  const own = await ana.get<StatementReply>(`/api/statements?${period}`);
+  const own = await ana.get<StatementReply>(`/api/v1/statements?${period}`);
   expect(own.body.totals.cost_nanousd).toBe(TOTAL);
-  const overseen = await auditor.get<StatementReply>(`/api/statements?${period}&${other}`);
+  const overseen = await auditor.get<StatementReply>(`/api/v1/statements?${period}&${other}`);
   expect(overseen.body.totals.cost_nanousd).toBe(TOTAL);
-  expect((await auditor.get(`/api/statements?${period}`)).code).toBe('invalid_value');
+  expect((await auditor.get(`/api/v1/statements?${period}`)).code).toBe('invalid_value');
 });
 
 test('the proof of a member’s statement verifies offline', async () => {
@@ -135,7 +135,7 @@ test('the proof of a member’s statement verifies offline', async () => {
     keyFile: path.join(directory, 'key'),
     directory: path.join(directory, 'published'),
   });
-  const { status, body } = await ana.get(`/api/statements?${period}&format=proof`);
+  const { status, body } = await ana.get(`/api/v1/statements?${period}&format=proof`);
   expect(status, JSON.stringify(body)).toBe(200);
   const verified = verifyStatementFile(body, { keys: [], witnesses: [] });
   expect(verified.statement.totals.cost_nanousd).toBe(TOTAL);
@@ -143,16 +143,18 @@ test('the proof of a member’s statement verifies offline', async () => {
 
 test('an administrator issues an invoice once and takes it back; only its account reads both', async () => {
   const account = ana.me.account.id;
-  const issue = () => administrator.post<InvoiceChange>('/api/invoices', { account, period: '2020-01' });
+  const issue = () => administrator.post<InvoiceChange>('/api/v1/invoices', { account, period: '2020-01' });
   expect((await issue()).code).toBe('not_allowed');
   const terms = { name: 'Example Relay', address: ['Main Street 1'], series: 'INV-' };
-  expect((await administrator.put('/api/issuer', terms)).status).toBe(200);
+  expect((await administrator.put('/api/v1/issuer', terms)).status).toBe(200);
   const first = await issue();
   expect([first.status, first.body.name]).toEqual([200, 'INV-0001']);
   expect((await issue()).body).toEqual({ event: null, name: 'INV-0001' });
-  const credited = await administrator.post<InvoiceChange>('/api/invoices/1/credit', { reason: 'address' });
+  const credited = await administrator.post<InvoiceChange>('/api/v1/invoices/1/credit', {
+    reason: 'address',
+  });
   expect(credited.body.name).toBe('INV-0002');
-  const listed = await ana.get<InvoiceList>('/api/invoices');
+  const listed = await ana.get<InvoiceList>('/api/v1/invoices');
   expect(listed.body.data).toMatchObject([
     { name: 'INV-0002', kind: 'credit_note', counterpart: 'INV-0001', reason: 'address' },
     {
@@ -162,8 +164,8 @@ test('an administrator issues an invoice once and takes it back; only its accoun
       period: { from: '2020-01-01T00:00:00.000Z' },
     },
   ]);
-  expect((await ana.get<StatementReply>('/api/invoices/1')).body.issuer).toEqual(terms);
-  expect((await ben.get<InvoiceList>('/api/invoices')).body.data).toEqual([]);
-  expect((await ben.get('/api/invoices/1')).status).toBe(404);
-  expect((await administrator.get('/api/invoices/7')).status).toBe(404);
+  expect((await ana.get<StatementReply>('/api/v1/invoices/1')).body.issuer).toEqual(terms);
+  expect((await ben.get<InvoiceList>('/api/v1/invoices')).body.data).toEqual([]);
+  expect((await ben.get('/api/v1/invoices/1')).status).toBe(404);
+  expect((await administrator.get('/api/v1/invoices/7')).status).toBe(404);
 });

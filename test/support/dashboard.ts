@@ -90,7 +90,7 @@ export function setUp(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<Signe
 async function claim(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<SignedInClient> {
   const client = visit(relay);
   const link = (await readFile(path.join(relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
-  const reply = await client.post<Me>('/api/setup', {
+  const reply = await client.post<Me>('/api/v1/setup', {
     secret: linkSecretOf(link),
     email: ADMINISTRATOR,
     password: PASSWORD,
@@ -108,10 +108,10 @@ export async function addMember(
   }: { role?: Role; account?: string | null; email?: string } = {},
 ): Promise<SignedInClient> {
   const administrator = await setUp(relay);
-  const made = await administrator.post<CreatedLink>('/api/invitations', { account, role });
+  const made = await administrator.post<CreatedLink>('/api/v1/invitations', { account, role });
   if (made.status !== 200) throw new Error(`no invitation was made: ${JSON.stringify(made.body)}`);
   const client = visit(relay);
-  const reply = await client.post<Me>('/api/invitation/accept', {
+  const reply = await client.post<Me>('/api/v1/invitation/accept', {
     secret: linkSecretOf(made.body.link),
     email,
     password: PASSWORD,
@@ -162,7 +162,7 @@ export async function signIn(
   password: string = PASSWORD,
 ): Promise<SignedInClient> {
   const client = visit(relay);
-  return signedIn(client, await client.post<Me>('/api/session', { email, password }), email);
+  return signedIn(client, await client.post<Me>('/api/v1/session', { email, password }), email);
 }
 
 function signedIn(client: DashboardClient, reply: ApiReply<Me>, email: string): SignedInClient {

@@ -5,7 +5,7 @@ import { until } from './relay.ts';
 export type LiveOptions = {
   port: number;
   /** `/v1/live`, or the one for those who are signed in. */
-  path?: '/v1/live' | '/api/live';
+  path?: '/v1/live' | '/api/v1/live';
   key?: string;
   /** What follows the question mark. */
   query?: string;

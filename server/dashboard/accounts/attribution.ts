@@ -52,7 +52,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
     );
 
   return [
-    route('get', '/api/accounts/:account/attribution', CALLERS, null, async ({ params }, who) => {
+    route('get', '/api/v1/accounts/:account/attribution', CALLERS, null, async ({ params }, who) => {
       const account = accountOf(params, who);
       if (account instanceof ApiError) return account;
       return read(who, async (client): Promise<AttributionSummary> => {
@@ -67,7 +67,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/accounts/:account/attribution',
+      '/api/v1/accounts/:account/attribution',
       CALLERS,
       LookUpAttribution,
       async ({ body: { wanted }, params }, who) => {
@@ -81,7 +81,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/accounts/:account/attribution/erase',
+      '/api/v1/accounts/:account/attribution/erase',
       CALLERS,
       EraseAttribution,
       async ({ body, params }, who) => {
@@ -94,7 +94,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/accounts/:account/attribution/destroy-key',
+      '/api/v1/accounts/:account/attribution/destroy-key',
       ADMINISTRATORS,
       null,
       async ({ params }, who) => {

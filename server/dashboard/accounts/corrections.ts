@@ -16,7 +16,7 @@ export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
   return [
     route(
       'get',
-      '/api/accounts/:account/corrections',
+      '/api/v1/accounts/:account/corrections',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -31,7 +31,7 @@ export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/requests/:request/corrections',
+      '/api/v1/requests/:request/corrections',
       ADMINISTRATORS,
       CorrectRequest,
       async ({ body, params }, { member }) => {

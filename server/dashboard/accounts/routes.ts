@@ -55,7 +55,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/accounts', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
+    route('get', '/api/v1/accounts', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
       const query = readQuery(AccountsQuery, request.url);
       if (query instanceof ApiError) return query;
       const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
@@ -64,7 +64,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
     }),
 
-    route('get', '/api/accounts/:account', ADMINISTRATORS_AND_AUDITORS, null, async ({ params }, who) => {
+    route('get', '/api/v1/accounts/:account', ADMINISTRATORS_AND_AUDITORS, null, async ({ params }, who) => {
       const account = readModel.account(params['account'] ?? '');
       if (!account) return new ApiError('not_found');
       const described = await describe([account], who);
@@ -72,26 +72,26 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       return described.data[0] ?? new ApiError('not_found');
     }),
 
-    route('post', '/api/accounts', ADMINISTRATORS, CreateAccount, async ({ body }, who) => {
+    route('post', '/api/v1/accounts', ADMINISTRATORS, CreateAccount, async ({ body }, who) => {
       const made = await makeChange(dashboard, who, (control) => control.createAccount(body.name, body.plan));
       return made instanceof ApiError ? made : { object: 'account', id: made.id, event: made.event };
     }),
 
-    route('post', '/api/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) =>
+    route('post', '/api/v1/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) =>
       change(params, who, (control, account) => control.suspendAccount(account)),
     ),
 
-    route('post', '/api/accounts/:account/reinstate', ADMINISTRATORS, null, ({ params }, who) =>
+    route('post', '/api/v1/accounts/:account/reinstate', ADMINISTRATORS, null, ({ params }, who) =>
       change(params, who, (control, account) => control.reinstateAccount(account)),
     ),
 
-    route('put', '/api/accounts/:account/plan', ADMINISTRATORS, PutPlan, ({ body, params }, who) =>
+    route('put', '/api/v1/accounts/:account/plan', ADMINISTRATORS, PutPlan, ({ body, params }, who) =>
       change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),
     ),
 
     route(
       'put',
-      '/api/accounts/:account/parent',
+      '/api/v1/accounts/:account/parent',
       ADMINISTRATORS,
       PutParent,
       async ({ body, params }, who) => {
@@ -101,7 +101,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/accounts/:account/top-ups', ADMINISTRATORS, TopUp, ({ body, params }, who) =>
+    route('post', '/api/v1/accounts/:account/top-ups', ADMINISTRATORS, TopUp, ({ body, params }, who) =>
       change(params, who, (control, account) =>
         control.topUp(account, { amount: body.amount_nanousd, reference: body.reference }),
       ),
@@ -109,7 +109,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'get',
-      '/api/accounts/:account/top-ups',
+      '/api/v1/accounts/:account/top-ups',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -122,13 +122,13 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('put', '/api/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>
+    route('put', '/api/v1/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>
       change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
     ),
 
     route(
       'get',
-      '/api/accounts/:account/adjustments',
+      '/api/v1/accounts/:account/adjustments',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -143,7 +143,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/accounts/:account/adjustments',
+      '/api/v1/accounts/:account/adjustments',
       ADMINISTRATORS,
       AdjustUsage,
       async ({ body, params }, who) => {

@@ -33,14 +33,14 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       return read instanceof ApiError ? read : read.found;
     });
   return [
-    route('get', '/api/audit/proof', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/audit/proof', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       // Of a verifier key the name is what stands before its first "+".
       const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
       const proof = await readLog(who, (client) => readProof(client, witnesses));
       return proof instanceof ApiError ? proof : ({ object: 'proof', ...proof } satisfies Proof);
     }),
 
-    route('get', '/api/audit/checkpoints', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
+    route('get', '/api/v1/audit/checkpoints', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
       const query = readQuery(CheckpointsQuery, request.url);
       return query instanceof ApiError
         ? Promise.resolve(query)
@@ -48,11 +48,11 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
     }),
 
     // A receipt contains only what its holder has already, so every role may verify one.
-    route('post', '/api/audit/receipt', ANY_ROLE, CheckReceipt, ({ body }, who) =>
+    route('post', '/api/v1/audit/receipt', ANY_ROLE, CheckReceipt, ({ body }, who) =>
       readLog(who, (client) => checkReceipt(client, body.receipt)),
     ),
 
-    route('get', '/api/audit/state', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
+    route('get', '/api/v1/audit/state', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
       const query = readQuery(StateQuery, request.url);
       if (query instanceof ApiError) return Promise.resolve(query);
       return withReadSlot(reads, holderOf(who), () =>
@@ -68,11 +68,11 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       );
     }),
 
-    route('get', '/api/audit/checks', ADMINISTRATORS_AND_AUDITORS, null, () => checks.read()),
+    route('get', '/api/v1/audit/checks', ADMINISTRATORS_AND_AUDITORS, null, () => checks.read()),
 
     route(
       'post',
-      '/api/audit/checks',
+      '/api/v1/audit/checks',
       ADMINISTRATORS_AND_AUDITORS,
       StartCheck,
       async ({ body, response }, who) => {

@@ -30,7 +30,7 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditRe
         : withReadSlot(reads, holderOf(who), () => answer(asked, call, who));
     });
   return [
-    get('/api/events', async ({ query, cursor }, _call, who) => {
+    get('/api/v1/events', async ({ query, cursor }, _call, who) => {
       // Recorded first, so that the list includes it.
       const refusal = await audit.noteListing(who);
       if (refusal) return refusal;
@@ -39,7 +39,7 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditRe
       );
       return read instanceof ApiError ? read : read.found;
     }),
-    get('/api/events.ndjson', ({ query, cursor }, { response }, who) =>
+    get('/api/v1/events.ndjson', ({ query, cursor }, { response }, who) =>
       exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response, (from, to) =>
         audit.note(who, { what: 'export', from, to }),
       ),

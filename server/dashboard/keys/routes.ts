@@ -48,7 +48,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/keys', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/keys', ANY_ROLE, null, async ({ request }, who) => {
       const query = readQuery(KeysQuery, request.url);
       if (query instanceof ApiError) return query;
       const { account } = scopeOfMember(who);
@@ -60,7 +60,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
     }),
 
-    route('get', '/api/keys/:key', ANY_ROLE, null, async ({ params }, who) => {
+    route('get', '/api/v1/keys/:key', ANY_ROLE, null, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const described = await describe([key], who);
@@ -68,7 +68,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       return described.data[0] ?? new ApiError('not_found');
     }),
 
-    route('post', '/api/keys', CALLERS, CreateKey, async ({ body }, who) => {
+    route('post', '/api/v1/keys', CALLERS, CreateKey, async ({ body }, who) => {
       const account = readModel.account(body.account ?? who.member.account);
       if (!account || (who.member.role === 'member' && account.id !== who.member.account))
         return new ApiError('not_found', { param: 'account' });
@@ -83,7 +83,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       );
     }),
 
-    route('post', '/api/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
+    route('post', '/api/v1/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       return made(
@@ -93,20 +93,20 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       );
     }),
 
-    route('post', '/api/keys/:key/leaked', CALLERS, null, async ({ params }, who) => {
+    route('post', '/api/v1/keys/:key/leaked', CALLERS, null, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       return made(await makeChange(dashboard, who, (control) => control.replaceLeaked(pepper, key.id)));
     }),
 
-    route('post', '/api/keys/:key/revoke', CALLERS, null, async ({ params }, who) => {
+    route('post', '/api/v1/keys/:key/revoke', CALLERS, null, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       return key instanceof ApiError
         ? key
         : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
     }),
 
-    route('patch', '/api/keys/:key', CALLERS, ChangeKey, async ({ body, params }, who) => {
+    route('patch', '/api/v1/keys/:key', CALLERS, ChangeKey, async ({ body, params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const { name, terms, expires_at, windows } = body;
@@ -121,7 +121,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       );
     }),
 
-    route('post', '/api/keys/:key/check', ANY_ROLE, CheckKey, async ({ body, params }, who) => {
+    route('post', '/api/v1/keys/:key/check', ANY_ROLE, CheckKey, async ({ body, params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       if (!readModel.isCurrent()) return STALE;

@@ -18,7 +18,7 @@ export function invitationRoutes(dashboard: Dashboard): ApiRoute[] {
 }
 
 function listOpenInvitations({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
-  return route('get', '/api/invitations', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+  return route('get', '/api/v1/invitations', ADMINISTRATORS_AND_AUDITORS, null, async () => {
     const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
     const data = invitations.map(({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
       id,
@@ -40,7 +40,7 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
   } = dashboard;
   return route(
     'post',
-    '/api/invitations',
+    '/api/v1/invitations',
     ADMINISTRATORS,
     CreateInvitation,
     async ({ body, request }, { member }) => {
@@ -81,7 +81,7 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
 function revokeInvitation({ control, relay: { readModel } }: Dashboard): ApiRoute {
   return route(
     'delete',
-    '/api/invitations/:invitation',
+    '/api/v1/invitations/:invitation',
     ADMINISTRATORS,
     null,
     async ({ params }, { member }) => {

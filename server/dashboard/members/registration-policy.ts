@@ -16,12 +16,12 @@ const PLAN_REQUIRED = new ApiError('invalid_value', {
 /** Routes for the registration policy: who may create an account, and on which plan. */
 export function registrationPolicyRoutes({ control, relay: { readModel } }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/registration', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+    route('get', '/api/v1/registration', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       const { policy, plan } = readModel.registration;
       return { object: 'registration', policy, plan } satisfies RegistrationSettings;
     }),
 
-    route('put', '/api/registration', ADMINISTRATORS, PutRegistration, ({ body }, { member }) =>
+    route('put', '/api/v1/registration', ADMINISTRATORS, PutRegistration, ({ body }, { member }) =>
       change<Change>({ control, readModel }, `member/${member.id}`, async (writer, client) => {
         const { policy, plan } = body;
         if (policy === 'open' && plan === null) return PLAN_REQUIRED;

@@ -40,7 +40,7 @@ function listMembers({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
     }));
   }
 
-  return route('get', '/api/members', ANY_ROLE, null, async ({ request }, who) => {
+  return route('get', '/api/v1/members', ANY_ROLE, null, async ({ request }, who) => {
     const filter = request.query['account'];
     const scope = scopeOfMember(who);
     const members = [...readModel.members].filter(
@@ -61,7 +61,7 @@ function listMembers({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
 function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRoute {
   return route(
     'patch',
-    '/api/members/:member',
+    '/api/v1/members/:member',
     ADMINISTRATORS,
     ChangeMember,
     async ({ body, params }, who) => {
@@ -75,7 +75,7 @@ function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRout
 }
 
 function deleteMember({ control, relay: { readModel } }: Dashboard): ApiRoute {
-  return route('delete', '/api/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
+  return route('delete', '/api/v1/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
     const member = parseId(params, 'member');
     if (member instanceof ApiError) return member;
     return change({ control, readModel }, `member/${who.member.id}`, (writer, client) =>
@@ -92,7 +92,7 @@ function createResetLink(dashboard: Dashboard): ApiRoute {
   } = dashboard;
   return route(
     'post',
-    '/api/members/:member/reset',
+    '/api/v1/members/:member/reset',
     ADMINISTRATORS,
     null,
     async ({ params, request }, who) => {

@@ -8,7 +8,7 @@ import { callPriceOf, pricingOf, termsForPlan } from '#server/read-model/call-pr
 /** Route for the models that the member's account may use, with prices. A key may be restricted to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/models', ANY_ROLE, null, async (_call, { account: { id } }) => {
+    route('get', '/api/v1/models', ANY_ROLE, null, async (_call, { account: { id } }) => {
       const account = readModel.account(id);
       if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
       const access = readModel.accountAccess(account);

@@ -22,7 +22,7 @@ export function hintsFor(list: BuildList, path: string): string | null {
   const known = filesOf(list, [ENTRY]);
   const wanted = [...filesOf(list, sources)].filter((file) => !known.has(file));
   // The first that every page inside asks.
-  const asked = inside in list ? ['</api/me>; rel=preload; as=fetch; crossorigin'] : [];
+  const asked = inside in list ? ['</api/v1/me>; rel=preload; as=fetch; crossorigin'] : [];
   return [...asked, ...wanted.map((file) => `</${file}>; rel=modulepreload; crossorigin`)].join(', ');
 }
 

@@ -62,7 +62,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       : replyWithLines(response, LINES, written(lines));
   };
   return [
-    route('get', '/api/reconciliations', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/reconciliations', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       const found = await read(who, (client) => listReconciliations(client, RECONCILIATIONS_SHOWN_MAX));
       if (found instanceof ApiError) return found;
       return {
@@ -74,7 +74,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
 
     route(
       'get',
-      '/api/reconciliations/:reconciliation',
+      '/api/v1/reconciliations/:reconciliation',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -85,7 +85,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
 
     route(
       'get',
-      '/api/reconciliations/:reconciliation/report',
+      '/api/v1/reconciliations/:reconciliation/report',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params, request, response }, who) => {
@@ -107,7 +107,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
 
     route(
       'post',
-      '/api/reconciliations',
+      '/api/v1/reconciliations',
       ADMINISTRATORS,
       StartReconciliation,
       ({ body, response }, who) => run({ kind: 'compare', start: body }, who, response),
@@ -116,7 +116,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
 
     route(
       'post',
-      '/api/reconciliations/:reconciliation/apply',
+      '/api/v1/reconciliations/:reconciliation/apply',
       ADMINISTRATORS,
       ApplyDifferences,
       async ({ body, params, response }, who) => {

@@ -41,14 +41,14 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/alerts', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/alerts', ANY_ROLE, null, async ({ request }, who) => {
       const filter = readQuery(AlertsQuery, request.url);
       if (filter instanceof ApiError) return filter;
       const nameOf = (account: string): string | null => readModel.account(account)?.name ?? null;
       return list(who, (client) => listAlerts(client, scopeOfMember(who).account, filter, nameOf));
     }),
 
-    route('get', '/api/destinations', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
+    route('get', '/api/v1/destinations', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
       list(who, async (client) =>
         (await listDestinations(client)).map(
           ({ created_at, failing_since, switched_off_at, ...destination }): DestinationRow => ({
@@ -61,7 +61,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       ),
     ),
 
-    route('post', '/api/destinations', ADMINISTRATORS, CreateDestination, async ({ body }, { member }) => {
+    route('post', '/api/v1/destinations', ADMINISTRATORS, CreateDestination, async ({ body }, { member }) => {
       const { kind, address, account, alerts, filter, allow_private: allowPrivate } = body;
       if (account !== null && !readModel.account(account))
         return new ApiError('not_found', { param: 'account' });
@@ -75,7 +75,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
 
     route(
       'delete',
-      '/api/destinations/:destination',
+      '/api/v1/destinations/:destination',
       ADMINISTRATORS,
       null,
       async ({ params }, { member }) => {
@@ -90,7 +90,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/destinations/:destination/test',
+      '/api/v1/destinations/:destination/test',
       ADMINISTRATORS,
       null,
       async ({ params }, { member }) => {
@@ -103,7 +103,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('get', '/api/deliveries', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
+    route('get', '/api/v1/deliveries', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
       const query = readQuery(DeliveriesQuery, request.url);
       return query instanceof ApiError
         ? query

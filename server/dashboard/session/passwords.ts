@@ -28,7 +28,7 @@ function forgotPassword(dashboard: Dashboard): ApiRoute {
   const { signIn, config, log } = dashboard;
   return publicRoute(
     'post',
-    '/api/password/forgotten',
+    '/api/v1/password/forgotten',
     ForgotPassword,
     async ({ body, request, response }) => {
       const throttled = await signIn.throttle.count('forgotten', networkOf(request, config.trustedProxies));
@@ -73,7 +73,7 @@ function resetPassword(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return publicRoute('post', '/api/password/reset', ResetPassword, async ({ body, request, response }) => {
+  return publicRoute('post', '/api/v1/password/reset', ResetPassword, async ({ body, request, response }) => {
     const digest = digestOf(body.secret);
     const link = await queryAnonymously(signIn, (pool) => findLink(pool, 'reset', digest));
     if (link instanceof ApiError) return link;
@@ -109,7 +109,7 @@ function changePassword(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return route('post', '/api/password', ANY_ROLE, ChangePassword, async ({ body, request }, who) => {
+  return route('post', '/api/v1/password', ANY_ROLE, ChangePassword, async ({ body, request }, who) => {
     const row = await verifyAgain(dashboard, request, who, body.current);
     if (row instanceof ApiError) return row;
     const passwordHash = await signIn.passwords.hash(body.password);

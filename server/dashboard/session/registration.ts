@@ -47,7 +47,7 @@ function setUp(dashboard: Dashboard): ApiRoute {
     config,
     relay: { readModel },
   } = dashboard;
-  return publicRoute('post', '/api/setup', SetUp, async ({ body, request, response }) => {
+  return publicRoute('post', '/api/v1/setup', SetUp, async ({ body, request, response }) => {
     const { secret, email, password, account_name: name } = body;
     const digest = digestOf(secret);
     const link = await queryAnonymously(signIn, (pool) => findLink(pool, 'setup', digest));
@@ -84,7 +84,7 @@ function register(dashboard: Dashboard): ApiRoute {
     config,
     relay: { readModel },
   } = dashboard;
-  return publicRoute('post', '/api/registration', Register, async ({ body, request, response }) => {
+  return publicRoute('post', '/api/v1/registration', Register, async ({ body, request, response }) => {
     const startMs = performance.now();
     const isOpen = readModel.registration.policy === 'open';
     if (!isOpen && body.invitation === undefined) return new ApiError('registration_closed');
@@ -107,7 +107,7 @@ function register(dashboard: Dashboard): ApiRoute {
 
 /** The role and account of an invitation, before it is accepted. */
 function invitationDetail({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
-  return publicRoute('post', '/api/invitation', ReadInvitation, async ({ body }) => {
+  return publicRoute('post', '/api/v1/invitation', ReadInvitation, async ({ body }) => {
     const digest = digestOf(body.secret);
     const invitation = await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
     if (invitation === null || invitation instanceof ApiError) return invitation ?? LINK_NOT_VALID;
@@ -131,7 +131,7 @@ function acceptInvitation(dashboard: Dashboard): ApiRoute {
   } = dashboard;
   return publicRoute(
     'post',
-    '/api/invitation/accept',
+    '/api/v1/invitation/accept',
     AcceptInvitation,
     async ({ body, request, response }) => {
       const { secret, email, password, account_name: name } = body;

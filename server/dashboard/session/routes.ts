@@ -48,7 +48,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    publicRoute('get', '/api/welcome', null, async () => {
+    publicRoute('get', '/api/v1/welcome', null, async () => {
       const welcome: Welcome = {
         object: 'welcome',
         registration: readModel.registration.policy,
@@ -58,9 +58,9 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return welcome;
     }),
 
-    route('get', '/api/me', ANY_ROLE, null, ({ request }, who) => readMe(dashboard, request, who)),
+    route('get', '/api/v1/me', ANY_ROLE, null, ({ request }, who) => readMe(dashboard, request, who)),
 
-    publicRoute('post', '/api/session', SignIn, async ({ body, request, response }) => {
+    publicRoute('post', '/api/v1/session', SignIn, async ({ body, request, response }) => {
       const { email, password, code } = body;
       const row = await verifyPassword(signIn, {
         email,
@@ -91,7 +91,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return readMe(dashboard, request, { ...known, session: opened.id });
     }),
 
-    route('delete', '/api/session', ANY_ROLE, null, (call, who) =>
+    route('delete', '/api/v1/session', ANY_ROLE, null, (call, who) =>
       signOut(
         call,
         close(who, async (client) =>
@@ -100,7 +100,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       ),
     ),
 
-    route('get', '/api/sessions', ANY_ROLE, null, async (_call, who) => {
+    route('get', '/api/v1/sessions', ANY_ROLE, null, async (_call, who) => {
       const rows = await listSessions(signIn.pool, who.member.id);
       const data = rows.map(({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
         id,
@@ -114,14 +114,14 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    route('delete', '/api/sessions', ANY_ROLE, null, (call, who) =>
+    route('delete', '/api/v1/sessions', ANY_ROLE, null, (call, who) =>
       signOut(
         call,
         close(who, (client) => deleteSessions(client, who.member.id, null)),
       ),
     ),
 
-    route('delete', '/api/sessions/:session', ANY_ROLE, null, async (call, who) => {
+    route('delete', '/api/v1/sessions/:session', ANY_ROLE, null, async (call, who) => {
       const id = parseId(call.params, 'session');
       if (id instanceof ApiError) return id;
       const closed = close(who, async (client) =>

@@ -15,7 +15,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel, pepper } = relay;
   const writer = { control, readModel };
   return [
-    route('post', '/api/totp', ANY_ROLE, StartTotp, async ({ body, request }, who) => {
+    route('post', '/api/v1/totp', ANY_ROLE, StartTotp, async ({ body, request }, who) => {
       const row = await verifyAgain(dashboard, request, who, body.password);
       if (row instanceof ApiError) return row;
       const secret = createTotpSecret();
@@ -27,7 +27,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
       });
     }),
 
-    route('put', '/api/totp', ANY_ROLE, ConfirmTotp, async ({ body }, { member }) => {
+    route('put', '/api/v1/totp', ANY_ROLE, ConfirmTotp, async ({ body }, { member }) => {
       const throttled = await signIn.throttle.count('code', member.id);
       if (throttled) return throttled;
       const changed = await change(writer, `member/${member.id}`, async (by, client) => {
@@ -44,7 +44,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
       return changed;
     }),
 
-    route('post', '/api/totp/remove', ANY_ROLE, RemoveTotp, async ({ body, request }, who) => {
+    route('post', '/api/v1/totp/remove', ANY_ROLE, RemoveTotp, async ({ body, request }, who) => {
       const row = await verifyAgain(dashboard, request, who, body.password);
       if (row instanceof ApiError) return row;
       if (row.sealedTotp === null) return { event: null };

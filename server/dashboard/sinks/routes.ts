@@ -27,13 +27,13 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
     makeChange(dashboard, who, (owner, client) => use(new SinkControl(owner, client)));
 
   return [
-    route('get', '/api/sinks', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/sinks', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       // Sinks are in no projection either.
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, readSinks));
       return read instanceof ApiError ? read : { object: 'list', data: read.found.map(sinkRow) };
     }),
 
-    route('post', '/api/sinks', ADMINISTRATORS, CreateSink, async ({ body }, who) => {
+    route('post', '/api/v1/sinks', ADMINISTRATORS, CreateSink, async ({ body }, who) => {
       const { account, config: wanted, ...place } = body;
       if (account !== null && !relay.readModel.account(account))
         return new ApiError('not_found', { param: 'account' });
@@ -42,7 +42,7 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
       return added instanceof ApiError ? added : configured(added, secret);
     }),
 
-    route('put', '/api/sinks/:sink/config', ADMINISTRATORS, ReplaceSinkConfig, async (call, who) => {
+    route('put', '/api/v1/sinks/:sink/config', ADMINISTRATORS, ReplaceSinkConfig, async (call, who) => {
       const name = nameOf(call.params);
       if (name instanceof ApiError) return name;
       const { config, secret } = complete(call.body.config);
@@ -50,19 +50,19 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
       return replaced instanceof ApiError ? replaced : configured(replaced, secret);
     }),
 
-    route('patch', '/api/sinks/:sink', ADMINISTRATORS, ChangeSink, ({ params, body }, who) => {
+    route('patch', '/api/v1/sinks/:sink', ADMINISTRATORS, ChangeSink, ({ params, body }, who) => {
       const name = nameOf(params);
       if (name instanceof ApiError) return Promise.resolve(name);
       if ('position' in body) return change(who, (sinks) => sinks.rewind(name, body.position));
       return change(who, (sinks) => (body.paused ? sinks.pause(name) : sinks.resume(name)));
     }),
 
-    route('delete', '/api/sinks/:sink', ADMINISTRATORS, null, ({ params }, who) => {
+    route('delete', '/api/v1/sinks/:sink', ADMINISTRATORS, null, ({ params }, who) => {
       const name = nameOf(params);
       return name instanceof ApiError ? Promise.resolve(name) : change(who, (sinks) => sinks.remove(name));
     }),
 
-    route('post', '/api/sinks/:sink/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
+    route('post', '/api/v1/sinks/:sink/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
       const name = nameOf(params);
       if (name instanceof ApiError) return name;
       const requested = await control.change(`member/${member.id}`, (owner, client) =>

@@ -47,7 +47,7 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
   }
 
   return [
-    route('get', '/api/statement-emails', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/statement-emails', ANY_ROLE, null, async ({ request }, who) => {
       const query = readQuery(EmailsQuery, request.url);
       if (query instanceof ApiError) return query;
       const scope = scopeOfMember(who).account;
@@ -61,7 +61,7 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
 
     route(
       'put',
-      '/api/statement-emails/schedule',
+      '/api/v1/statement-emails/schedule',
       ADMINISTRATORS,
       PutEmailSchedule,
       async ({ body }, { member }) => {
@@ -76,7 +76,7 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
 
     route(
       'put',
-      '/api/statement-emails/recipients',
+      '/api/v1/statement-emails/recipients',
       ADMINISTRATORS,
       PutRecipients,
       async ({ body: { account, recipients } }, { member }) => {
@@ -88,7 +88,7 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
       },
     ),
 
-    route('post', '/api/statement-emails', ADMINISTRATORS, SendStatement, async ({ body }, { member }) => {
+    route('post', '/api/v1/statement-emails', ADMINISTRATORS, SendStatement, async ({ body }, { member }) => {
       const count = await control.change(`member/${member.id}`, async (_control, client) => {
         if ('invoice' in body) {
           const { document } = await readIssued(client, body.invoice);

@@ -47,12 +47,12 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
   const { reads, relay, config } = dashboard;
   const statements: Statements = { reads, witnesses: config.WITNESSES };
   return [
-    route('get', '/api/statements', ANY_ROLE, null, ({ request, response }, who) => {
+    route('get', '/api/v1/statements', ANY_ROLE, null, ({ request, response }, who) => {
       const reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
       return withReadSlot(reads, reader.holder, () => answerStatement(statements, reader));
     }),
 
-    route('get', '/api/invoices', ANY_ROLE, null, async (_call, who) => {
+    route('get', '/api/v1/invoices', ANY_ROLE, null, async (_call, who) => {
       const { account } = scopeOfMember(who);
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readInvoices));
       return read instanceof ApiError
@@ -63,7 +63,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
           );
     }),
 
-    route('get', '/api/invoices/:number', ANY_ROLE, null, ({ params, request, response }, who) => {
+    route('get', '/api/v1/invoices/:number', ANY_ROLE, null, ({ params, request, response }, who) => {
       const query = readQuery(InvoiceQuery, request.url);
       const number = parseNumber(params);
       const { account } = scopeOfMember(who);
@@ -81,7 +81,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       });
     }),
 
-    route('post', '/api/invoices', ADMINISTRATORS, IssueInvoice, async ({ body, response }, who) => {
+    route('post', '/api/v1/invoices', ADMINISTRATORS, IssueInvoice, async ({ body, response }, who) => {
       const { account, period, end_user = null } = body;
       const month = parseMonth(period);
       if (month === null || relay.readModel.account(account) === undefined) return NOT_FOUND;
@@ -101,7 +101,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'post',
-      '/api/invoices/:number/credit',
+      '/api/v1/invoices/:number/credit',
       ADMINISTRATORS,
       CreditInvoice,
       async ({ params, body }, who) => {
@@ -116,7 +116,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'get',
-      '/api/invoices/:number/corrections',
+      '/api/v1/invoices/:number/corrections',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params, response }, who) => {
@@ -134,7 +134,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/invoices/:number/corrections', ADMINISTRATORS, null, async ({ params }, who) => {
+    route('post', '/api/v1/invoices/:number/corrections', ADMINISTRATORS, null, async ({ params }, who) => {
       const number = parseNumber(params);
       if (number instanceof ApiError) return number;
       const made = await makeChange(dashboard, who, async (control, client) => {
@@ -146,12 +146,12 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       return made instanceof ApiError ? made : changeOf(made);
     }),
 
-    route('get', '/api/issuer', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/issuer', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readIssuer));
       return read instanceof ApiError ? read : ({ object: 'issuer', terms: read.found } satisfies Issuer);
     }),
 
-    route('put', '/api/issuer', ADMINISTRATORS, PutIssuer, ({ body }, who) =>
+    route('put', '/api/v1/issuer', ADMINISTRATORS, PutIssuer, ({ body }, who) =>
       makeChange(dashboard, who, (control, client) => new BillingControl(control, client).setIssuer(body)),
     ),
   ];

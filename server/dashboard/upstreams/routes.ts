@@ -81,7 +81,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/upstreams', ADMINISTRATORS_AND_AUDITORS, null, async () =>
+    route('get', '/api/v1/upstreams', ADMINISTRATORS_AND_AUDITORS, null, async () =>
       relay.readModel.isCurrent()
         ? ({
             object: 'list',
@@ -91,13 +91,13 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
         : STALE,
     ),
 
-    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) =>
+    route('post', '/api/v1/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) =>
       change(who, (control) => control.addUpstream(name, terms), terms),
     ),
 
     route(
       'patch',
-      '/api/upstreams/:upstream',
+      '/api/v1/upstreams/:upstream',
       ADMINISTRATORS,
       ChangeUpstream,
       async ({ params, body: { terms, paused } }, who) => {
@@ -113,14 +113,14 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('delete', '/api/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
+    route('delete', '/api/v1/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
       const name = nameOf(params);
       return name instanceof ApiError ? name : change(who, (control) => control.removeUpstream(name));
     }),
 
     route(
       'post',
-      '/api/upstreams/:upstream/credentials',
+      '/api/v1/upstreams/:upstream/credentials',
       ADMINISTRATORS,
       AddCredential,
       async ({ params, body }, who) => {
@@ -135,7 +135,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route(
       'delete',
-      '/api/upstreams/:upstream/credentials/:credential',
+      '/api/v1/upstreams/:upstream/credentials/:credential',
       ADMINISTRATORS,
       null,
       async ({ params }, who) => {
@@ -146,14 +146,14 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
+    route('post', '/api/v1/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
       // An administrator who has just installed a master key tests at once.
       await credentials.refresh();
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       return upstream ? test(upstream) : NOT_FOUND;
     }),
 
-    route('get', '/api/upstreams/:upstream/models', ADMINISTRATORS, null, async ({ params }) => {
+    route('get', '/api/v1/upstreams/:upstream/models', ADMINISTRATORS, null, async ({ params }) => {
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       if (!upstream) return NOT_FOUND;
       const [line] = upstream.pools;

@@ -14,11 +14,11 @@ describe.skipIf(!HAS_BROWSER)('checks against last month, and observed limits', 
   beforeAll(async () => {
     dashboard = await startDashboard();
     const { administrator, relay } = dashboard;
-    await administrator.put('/api/plans/team', {
+    await administrator.put('/api/v1/plans/team', {
       terms: { requests_per_minute: 600, quotas: [OBSERVED] },
     });
-    await administrator.put(`/api/accounts/${administrator.me.account.id}/plan`, { plan: 'team' });
-    const { secret } = (await administrator.post<{ secret: string }>('/api/keys', { name: 'app' })).body;
+    await administrator.put(`/api/v1/accounts/${administrator.me.account.id}/plan`, { plan: 'team' });
+    const { secret } = (await administrator.post<{ secret: string }>('/api/v1/keys', { name: 'app' })).body;
     for (let call = 0; call < 4; call++) expect(await callDemo(relay, secret)).toBe('200');
     await until(requests, ({ data }) => data.length === 4, 'the requests are listed');
     visitor = await dashboard.visit(administrator);
@@ -27,9 +27,9 @@ describe.skipIf(!HAS_BROWSER)('checks against last month, and observed limits', 
 
   const OBSERVED = { meter: 'requests', window: 'month', limit: 3, enforcement: 'observe' } as const;
   const requests = async (): Promise<RequestPage> =>
-    (await dashboard.administrator.get<RequestPage>('/api/requests')).body;
+    (await dashboard.administrator.get<RequestPage>('/api/v1/requests')).body;
   const terms = async (): Promise<unknown> =>
-    (await dashboard.administrator.get<{ data: { terms: unknown }[] }>('/api/plans')).body.data[0]?.terms;
+    (await dashboard.administrator.get<{ data: { terms: unknown }[] }>('/api/v1/plans')).body.data[0]?.terms;
 
   async function on(path: string, use: (page: Page) => Promise<void>): Promise<void> {
     const page = await visitor.context.newPage();

@@ -74,7 +74,7 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     test('the overview stays below 150 KB including its data, without third-party requests', async () => {
       const { bytes, files, strangers } = await weigh(dashboard.administrator, '/');
       expect(bytes, JSON.stringify(files)).toBeLessThanOrEqual(FIRST_LOAD_BYTES_MAX);
-      expect(Object.keys(files)).toContain('/api/usage');
+      expect(Object.keys(files)).toContain('/api/v1/usage');
       expect(strangers).toEqual([]);
     });
   });
@@ -103,33 +103,33 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
         await onOtherSite(host, async (page) => {
           const target = dashboard.origin;
           await page.evaluate(
-            `fetch('${target}/api/keys', {
+            `fetch('${target}/api/v1/keys', {
               method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"stolen"}',
             }).catch(() => {})`,
           );
           await page.evaluate(
-            `fetch('${target}/api/keys', {
+            `fetch('${target}/api/v1/keys', {
               method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' },
               body: '{"name":"stolen"}',
             }).catch(() => {})`,
           );
           const answered = page.waitForResponse(
-            (reply) => reply.request().isNavigationRequest() && reply.url() === `${target}/api/keys`,
+            (reply) => reply.request().isNavigationRequest() && reply.url() === `${target}/api/v1/keys`,
           );
           await page.evaluate(`{
             const make = (tag, fields) => Object.assign(document.createElement(tag), fields);
-            const action = '${target}/api/keys';
+            const action = '${target}/api/v1/keys';
             const form = make('form', { method: 'post', action, enctype: 'text/plain', target: 'frame' });
             form.append(make('input', { name: '{"name":"stolen","x":"', value: '"}' }));
             document.body.append(make('iframe', { name: 'frame' }), form);
             form.submit();
           }`);
           const feed = await page.evaluate<string>(`new Promise((resolve) => {
-              const socket = new WebSocket('${target.replace('http', 'ws')}/api/live', 'daybook.v1');
+              const socket = new WebSocket('${target.replace('http', 'ws')}/api/v1/live', 'daybook.v1');
               socket.onopen = () => resolve('open'); socket.onerror = () => resolve('refused'); })`);
           expect(feed).toBe('refused');
           const read = await page.evaluate<string>(
-            `fetch('${target}/api/me', { credentials: 'include' })
+            `fetch('${target}/api/v1/me', { credentials: 'include' })
               .then((reply) => reply.text(), () => 'not readable')`,
           );
           expect(read).toBe('not readable');
@@ -184,10 +184,12 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       const { administrator, relay } = dashboard;
       for (const [index, text] of CORPUS.entries()) {
         const name = text.slice(0, 95);
-        const account = await administrator.post<{ id: string }>('/api/accounts', { name });
+        const account = await administrator.post<{ id: string }>('/api/v1/accounts', { name });
         expect(account.status).toBe(200);
-        const { body: key } = await administrator.post<{ id: string; secret: string }>('/api/keys', { name });
-        await administrator.put('/api/prices', {
+        const { body: key } = await administrator.post<{ id: string; secret: string }>('/api/v1/keys', {
+          name,
+        });
+        await administrator.put('/api/v1/prices', {
           model: text,
           base: { input: 1, output: 1 },
         });

@@ -57,9 +57,9 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
 
   test('opens sign-up; a new member starts on First call', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
-    expect((await administrator.put('/api/plans/free', { terms: { requests_per_minute: 600 } })).status).toBe(
-      200,
-    );
+    expect(
+      (await administrator.put('/api/v1/plans/free', { terms: { requests_per_minute: 600 } })).status,
+    ).toBe(200);
     await go(ada.page, 'Members');
     await ada.page.getByLabel('Open', { exact: true }).check();
     await shows(ada.page, /^Select a plan/);
@@ -123,15 +123,16 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
     expect(
       (
-        await administrator.put('/api/plans/tiny', {
+        await administrator.put('/api/v1/plans/tiny', {
           terms: { quotas: [{ meter: 'requests', window: 'day', limit: 2, enforcement: 'hard' }] },
         })
       ).status,
     ).toBe(200);
-    const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
+    const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/v1/accounts');
     const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
     expect(
-      (await administrator.put(`/api/accounts/${account}/plan`, { plan: 'tiny', windows: 'reset' })).status,
+      (await administrator.put(`/api/v1/accounts/${account}/plan`, { plan: 'tiny', windows: 'reset' }))
+        .status,
     ).toBe(200);
     await shows(page, /of 2 used/);
     for (let left = 3; left > 0; left--) await call(secret);
@@ -142,9 +143,9 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
 
   test('sees immediately that its account is suspended', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
-    const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
+    const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/v1/accounts');
     const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
-    expect((await administrator.post(`/api/accounts/${account}/suspend`)).status).toBe(200);
+    expect((await administrator.post(`/api/v1/accounts/${account}/suspend`)).status).toBe(200);
     await shows(grace.page, 'This account is suspended');
     expect((await call(secret)).status).toBe(403);
   });
@@ -154,24 +155,24 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await go(ada.page, 'Requests');
     await shows(ada.page, 'Globex');
     expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(0);
-    const own = await grace.page.evaluate<string>("fetch('/api/keys').then((reply) => reply.text())");
+    const own = await grace.page.evaluate<string>("fetch('/api/v1/keys').then((reply) => reply.text())");
     expect(own).not.toContain(installation.relay.key.slice(4, 12));
-    expect(await grace.page.evaluate<number>("fetch('/api/accounts').then((reply) => reply.status)")).toBe(
+    expect(await grace.page.evaluate<number>("fetch('/api/v1/accounts').then((reply) => reply.status)")).toBe(
       403,
     );
   });
 
   test('shows what the new role may see after a role change, and nothing else', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
-    const { body } = await administrator.get<{ data: { id: string; email: string }[] }>('/api/members');
+    const { body } = await administrator.get<{ data: { id: string; email: string }[] }>('/api/v1/members');
     const id = body.data.find(({ email }) => email === 'grace@example.com')?.id ?? '';
     await go(grace.page, 'API keys');
     for (const [role, seen] of [
       ['auditor', 1],
       ['member', 0],
     ] as const) {
-      const renewed = grace.page.waitForResponse((reply) => reply.url().includes('/api/keys'));
-      await administrator.patch(`/api/members/${id}`, { role });
+      const renewed = grace.page.waitForResponse((reply) => reply.url().includes('/api/v1/keys'));
+      await administrator.patch(`/api/v1/members/${id}`, { role });
       await renewed;
       await shows(grace.page, new RegExp(`· ${role}$`, 'i'));
       expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(seen);

@@ -45,7 +45,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     ].join('\\n')`);
 
   const keysNamed = async (name: string): Promise<KeyList['data']> =>
-    (await dashboard.administrator.get<KeyList>('/api/keys')).body.data.filter((key) => key.name === name);
+    (await dashboard.administrator.get<KeyList>('/api/v1/keys')).body.data.filter((key) => key.name === name);
   const rotations = async (id: string): Promise<number> =>
     (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.rotated' && event.key === id)
       .length;
@@ -100,12 +100,12 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
 
   test('report an incomplete response as an error, and load the keys on retry', async () => {
     await on('/settings', async (page) => {
-      await page.route('**/api/keys*', (route) =>
+      await page.route('**/api/v1/keys*', (route) =>
         route.fulfill({ contentType: 'application/json', body: '{"object":"list","data":[' }),
       );
       await page.getByRole('link', { name: 'API keys' }).click();
       await page.getByText('The server is not responding').waitFor();
-      await page.unroute('**/api/keys*');
+      await page.unroute('**/api/v1/keys*');
       await page.getByRole('button', { name: 'Try again' }).click();
       await page.getByText('by hand').first().waitFor();
     });
@@ -130,7 +130,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
   });
 
   test('rotate a key once, though the response is lost and the request retried', async () => {
-    const { body } = await dashboard.administrator.post<{ id: string }>('/api/keys', { name: 'turned' });
+    const { body } = await dashboard.administrator.post<{ id: string }>('/api/v1/keys', { name: 'turned' });
     await on('/keys', async (page) => {
       await choose(page, 'turned', 'Rotate secret');
       await page.route('**/rotate', async (route) => {
@@ -152,7 +152,10 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
   });
 
   test('explain why a request would be rejected, and what to do', async () => {
-    await dashboard.administrator.post('/api/keys', { name: 'kept in', terms: { networks: ['10.0.0.0/8'] } });
+    await dashboard.administrator.post('/api/v1/keys', {
+      name: 'kept in',
+      terms: { networks: ['10.0.0.0/8'] },
+    });
     await on('/keys', async (page) => {
       await choose(page, 'kept in', 'Test access');
       await page.getByLabel('Model').fill('daybook-demo');
@@ -221,11 +224,11 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     const { administrator, relay } = dashboard;
     const account = administrator.me.account;
     const quotas = [{ meter: 'tokens', window: 'day', limit: 100_000 }];
-    await administrator.put('/api/plans/counted', { terms: { quotas } });
-    await administrator.put(`/api/accounts/${account.id}/plan`, { plan: 'counted' });
+    await administrator.put('/api/v1/plans/counted', { terms: { quotas } });
+    await administrator.put(`/api/v1/accounts/${account.id}/plan`, { plan: 'counted' });
     await callDemo(relay, relay.key);
     const newest = async () =>
-      (await administrator.get<RequestPage>(`/api/requests?account=${account.id}`)).body.data[0];
+      (await administrator.get<RequestPage>(`/api/v1/requests?account=${account.id}`)).body.data[0];
     const row = await until(newest, (each) => each?.outcome === 'completed', 'the request in the tables');
     await on(`/requests?request=${row?.request}`, async (page) => {
       const dialog = page.getByRole('dialog');
@@ -255,13 +258,13 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Adjust usage' }).click();
       await page.getByRole('listitem').filter({ hasText: 'calls made elsewhere' }).waitFor();
     });
-    const { body } = await administrator.get<LimitList>(`/api/limits?account=${account.id}`);
+    const { body } = await administrator.get<LimitList>(`/api/v1/limits?account=${account.id}`);
     expect(body.data.find(({ window }) => window === 'day')?.used).toBe(12);
   });
 
   test('filter by an end user as typed, in no address, and erase it', async () => {
     const { relay, administrator } = dashboard;
-    const made = await administrator.post<{ secret: string }>('/api/keys', { name: 'attributed' });
+    const made = await administrator.post<{ secret: string }>('/api/v1/keys', { name: 'attributed' });
     const value = 'ada.lovelace@example.com';
     const body = { model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] };
     const headers = { 'x-daybook-user': value };

@@ -49,7 +49,7 @@ afterAll(async () => {
 
 const from = (address: string, port = relay.port) => visit({ port }, { 'x-forwarded-for': address });
 const attempt = (address: string, email: string, password: string, port?: number): Promise<ApiReply> =>
-  from(address, port).post('/api/session', { email, password });
+  from(address, port).post('/api/v1/session', { email, password });
 
 const pepper = (): Buffer =>
   readPepper(pepperFile({ DAYBOOK_DATA: relay.dataDir }), (line) => new Error(line)) as Buffer;
@@ -129,7 +129,7 @@ describe('wrong passwords', () => {
     expect((await attempt('198.51.100.10', email, PASSWORD)).status).toBe(200);
     const again = from('198.51.100.9');
     again.device = known.device;
-    expect((await again.post('/api/session', { email, password: PASSWORD })).status).toBe(200);
+    expect((await again.post('/api/v1/session', { email, password: PASSWORD })).status).toBe(200);
   });
 
   it('that wait are few: of one person two, of one address eight; known devices still get in', async () => {
@@ -241,10 +241,10 @@ describe('what a network may ask for', () => {
   it('is five registrations an hour', async () => {
     const administrator = await setUp(relay);
     await relay.control((control) => control.definePlan('free', { requests_per_minute: 10 }, 'keep'));
-    await administrator.put('/api/registration', { policy: 'open', plan: 'free' });
+    await administrator.put('/api/v1/registration', { policy: 'open', plan: 'free' });
     const replies = await Promise.all(
       Array.from({ length: 7 }, (_, index) =>
-        from('203.0.114.1').post('/api/registration', {
+        from('203.0.114.1').post('/api/v1/registration', {
           email: `many-${index}@example.com`,
           password: PASSWORD,
           account_name: `many ${index}`,
@@ -258,7 +258,7 @@ describe('what a network may ask for', () => {
     const replies = [];
     for (let index = 0; index < 6; index++)
       replies.push(
-        await from('203.0.115.1').post('/api/password/forgotten', {
+        await from('203.0.115.1').post('/api/v1/password/forgotten', {
           email: index % 2 === 0 ? 'administrator@example.com' : 'nobody@example.com',
         }),
       );

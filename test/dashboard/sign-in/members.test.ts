@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 const listed = async (client: SignedInClient, query = ''): Promise<MemberRow[]> =>
-  (await client.get<{ data: MemberRow[] }>(`/api/members${query}`)).body.data;
+  (await client.get<{ data: MemberRow[] }>(`/api/v1/members${query}`)).body.data;
 /** The link in the newest mail to somebody. */
 async function linkMailedTo(address: string): Promise<string> {
   const mails = await until(
@@ -77,11 +77,11 @@ describe('members', () => {
     const auditor = await addMember(relay, { role: 'auditor', account: administrator.me.account.id });
     for (const client of [ana, auditor]) {
       const replies = await Promise.all([
-        client.patch(`/api/members/${client.me.member.id}`, { role: 'administrator' }),
-        client.delete(`/api/members/${administrator.me.member.id}`),
-        client.post(`/api/members/${administrator.me.member.id}/reset`),
-        client.post('/api/invitations', { account: null, role: 'administrator' }),
-        client.put('/api/registration', { policy: 'open', plan: null }),
+        client.patch(`/api/v1/members/${client.me.member.id}`, { role: 'administrator' }),
+        client.delete(`/api/v1/members/${administrator.me.member.id}`),
+        client.post(`/api/v1/members/${administrator.me.member.id}/reset`),
+        client.post('/api/v1/invitations', { account: null, role: 'administrator' }),
+        client.put('/api/v1/registration', { policy: 'open', plan: null }),
       ]);
       expect(replies.map(({ code }) => code)).toEqual(Array<string>(5).fill('insufficient_role'));
     }
@@ -89,38 +89,38 @@ describe('members', () => {
 
   it('have another role at once, in the session that they have', async () => {
     const ana = await addMember(relay);
-    expect((await ana.get('/api/registration')).code).toBe('insufficient_role');
-    const changed = await administrator.patch<{ event: object }>(`/api/members/${ana.me.member.id}`, {
+    expect((await ana.get('/api/v1/registration')).code).toBe('insufficient_role');
+    const changed = await administrator.patch<{ event: object }>(`/api/v1/members/${ana.me.member.id}`, {
       role: 'administrator',
     });
     expect(changed.body.event).toMatchObject({ type: 'member.role_changed' });
-    expect((await ana.get('/api/registration')).status).toBe(200);
-    await ana.patch(`/api/members/${ana.me.member.id}`, { role: 'member' });
-    expect((await ana.get('/api/registration')).code).toBe('insufficient_role');
+    expect((await ana.get('/api/v1/registration')).status).toBe(200);
+    await ana.patch(`/api/v1/members/${ana.me.member.id}`, { role: 'member' });
+    expect((await ana.get('/api/v1/registration')).code).toBe('insufficient_role');
   });
 
   it('who are administrators no more leave no links behind that let others in', async () => {
     const bo = await addMember(relay);
     const leave = [
-      (id: string) => administrator.patch(`/api/members/${id}`, { role: 'member' }),
-      (id: string) => administrator.delete(`/api/members/${id}`),
+      (id: string) => administrator.patch(`/api/v1/members/${id}`, { role: 'member' }),
+      (id: string) => administrator.delete(`/api/v1/members/${id}`),
     ];
     for (const end of leave) {
       const ana = await addMember(relay, { role: 'administrator', account: administrator.me.account.id });
       const invitation = (
-        await ana.post<CreatedLink>('/api/invitations', { account: null, role: 'administrator' })
+        await ana.post<CreatedLink>('/api/v1/invitations', { account: null, role: 'administrator' })
       ).body;
-      const reset = (await ana.post<CreatedLink>(`/api/members/${bo.me.member.id}/reset`)).body;
+      const reset = (await ana.post<CreatedLink>(`/api/v1/members/${bo.me.member.id}/reset`)).body;
       expect(
-        (await visit(relay).post('/api/invitation', { secret: linkSecretOf(invitation.link) })).status,
+        (await visit(relay).post('/api/v1/invitation', { secret: linkSecretOf(invitation.link) })).status,
       ).toBe(200);
       expect((await end(ana.me.member.id)).status).toBe(200);
       expect(
-        (await visit(relay).post('/api/invitation', { secret: linkSecretOf(invitation.link) })).code,
+        (await visit(relay).post('/api/v1/invitation', { secret: linkSecretOf(invitation.link) })).code,
       ).toBe('invalid_link');
       expect(
         (
-          await visit(relay).post('/api/password/reset', {
+          await visit(relay).post('/api/v1/password/reset', {
             secret: linkSecretOf(reset.link),
             password: PASSWORD,
           })
@@ -137,11 +137,11 @@ describe('members', () => {
     const own = administrator.me.member.id;
     const replies = await Promise.all([
       ...['%00', `${own}%00`, 'x'.repeat(9)].flatMap((id) => [
-        administrator.patch(`/api/members/${id}`, { role: 'member' }),
-        administrator.delete(`/api/members/${id}`),
-        administrator.post(`/api/members/${id}/reset`),
-        administrator.delete(`/api/invitations/${id}`),
-        administrator.delete(`/api/sessions/${id}`),
+        administrator.patch(`/api/v1/members/${id}`, { role: 'member' }),
+        administrator.delete(`/api/v1/members/${id}`),
+        administrator.post(`/api/v1/members/${id}/reset`),
+        administrator.delete(`/api/v1/invitations/${id}`),
+        administrator.delete(`/api/v1/sessions/${id}`),
       ]),
     ]);
     expect(new Set(replies.map(({ code }) => code))).toEqual(new Set(['not_found']));
@@ -150,31 +150,33 @@ describe('members', () => {
   it('keep their last administrator, for two who step down at the same moment too', async () => {
     const second = await addMember(relay, { role: 'administrator', account: administrator.me.account.id });
     const replies = await Promise.all([
-      administrator.patch(`/api/members/${administrator.me.member.id}`, { role: 'member' }),
-      second.delete(`/api/members/${second.me.member.id}`),
+      administrator.patch(`/api/v1/members/${administrator.me.member.id}`, { role: 'member' }),
+      second.delete(`/api/v1/members/${second.me.member.id}`),
     ]);
     expect(new Set(replies.map(({ code }) => code))).toEqual(new Set(['last_administrator', null]));
     const left = replies[0]?.code === 'last_administrator' ? administrator : second;
-    expect((await left.delete(`/api/members/${left.me.member.id}`)).code).toBe('last_administrator');
+    expect((await left.delete(`/api/v1/members/${left.me.member.id}`)).code).toBe('last_administrator');
     if (left === second)
-      await second.patch(`/api/members/${administrator.me.member.id}`, { role: 'administrator' });
-    else expect((await second.get('/api/me')).status).toBe(401);
+      await second.patch(`/api/v1/members/${administrator.me.member.id}`, { role: 'administrator' });
+    else expect((await second.get('/api/v1/me')).status).toBe(401);
   });
 
   it('who are removed are out at once, and nothing of theirs is kept but ids', async () => {
     const ana = await addMember(relay);
     const { id } = ana.me.member;
-    const reset = (await administrator.post<CreatedLink>(`/api/members/${id}/reset`)).body;
-    expect((await administrator.delete<{ event: object }>(`/api/members/${id}`)).body.event).toMatchObject({
-      type: 'member.removed',
-    });
-    expect((await ana.get('/api/me')).status).toBe(401);
-    expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe(
+    const reset = (await administrator.post<CreatedLink>(`/api/v1/members/${id}/reset`)).body;
+    expect((await administrator.delete<{ event: object }>(`/api/v1/members/${id}`)).body.event).toMatchObject(
+      {
+        type: 'member.removed',
+      },
+    );
+    expect((await ana.get('/api/v1/me')).status).toBe(401);
+    expect((await visit(relay).post('/api/v1/session', { email: ana.email, password: PASSWORD })).code).toBe(
       'invalid_credentials',
     );
     expect(
       (
-        await visit(relay).post('/api/password/reset', {
+        await visit(relay).post('/api/v1/password/reset', {
           secret: linkSecretOf(reset.link),
           password: PASSWORD,
         })
@@ -187,13 +189,13 @@ describe('members', () => {
          + (select count(*) from daybook.link where member = '${id}')`,
     );
     expect(Number(kept)).toBe(0);
-    expect((await administrator.delete(`/api/members/${id}`)).code).toBe('not_found');
+    expect((await administrator.delete(`/api/v1/members/${id}`)).code).toBe('not_found');
     expect((await listed(administrator)).some((row) => row.id === id)).toBe(false);
   });
 
   it("choose a new password by an administrator's link, once, and all their sessions end", async () => {
     const ana = await addMember(relay);
-    const { body } = await administrator.post<CreatedLink>(`/api/members/${ana.me.member.id}/reset`);
+    const { body } = await administrator.post<CreatedLink>(`/api/v1/members/${ana.me.member.id}/reset`);
     expect(body).toMatchObject({ email_sent: true, event: { type: 'member.reset_link_created' } });
     const told = (await relay.readLog()).filter(
       ({ event }) => event.type === 'member.reset_link_created' && event.member === ana.me.member.id,
@@ -210,14 +212,14 @@ describe('members', () => {
     expect(await linkMailedTo(ana.email)).toBe(body.link);
     const replies = await Promise.all(
       Array.from({ length: 3 }, () =>
-        visit(relay).post<Me>('/api/password/reset', {
+        visit(relay).post<Me>('/api/v1/password/reset', {
           secret: linkSecretOf(body.link),
           password: 'chosen by the link',
         }),
       ),
     );
     expect(statuses(replies)).toEqual([200, 404, 404]);
-    expect((await ana.get('/api/me')).status).toBe(401);
+    expect((await ana.get('/api/v1/me')).status).toBe(401);
     // All of it in one append, so that the log is locked once and last.
     const log = await relay.readLog();
     const chosen = log.find(
@@ -234,21 +236,25 @@ describe('members', () => {
     const ana = await addMember(relay);
     const before = mail.mails.length;
     const client = visit(relay);
-    expect((await client.post('/api/password/forgotten', { email: 'stranger@example.com' })).status).toBe(
+    expect((await client.post('/api/v1/password/forgotten', { email: 'stranger@example.com' })).status).toBe(
       202,
     );
-    expect((await client.post('/api/password/forgotten', { email: ana.email })).status).toBe(202);
+    expect((await client.post('/api/v1/password/forgotten', { email: ana.email })).status).toBe(202);
     const link = await linkMailedTo(ana.email);
     expect(link).toMatch(new RegExp(`^${origin}/reset#[0-9A-Za-z]{43}$`));
     expect(mail.mails.length).toBe(before + 1);
     expect(
-      (await visit(relay).post<Me>('/api/password/reset', { secret: linkSecretOf(link), password: PASSWORD }))
-        .body.member.email,
+      (
+        await visit(relay).post<Me>('/api/v1/password/reset', {
+          secret: linkSecretOf(link),
+          password: PASSWORD,
+        })
+      ).body.member.email,
     ).toBe(ana.email);
   });
 
   it('are invited by mail where an address is given', async () => {
-    const { body } = await administrator.post<CreatedLink>('/api/invitations', {
+    const { body } = await administrator.post<CreatedLink>('/api/v1/invitations', {
       account: null,
       role: 'member',
       email: 'Guest@Example.com',

@@ -30,15 +30,15 @@ let networks = 0;
 /** From a network that has not registered anybody. */
 const fromAfar = () => visit(relay, { 'x-forwarded-for': `198.51.${networks++}.7` });
 const register = (email: string, accountName: string, more: object = {}): Promise<ApiReply> =>
-  fromAfar().post('/api/registration', { email, password: PASSWORD, account_name: accountName, ...more });
+  fromAfar().post('/api/v1/registration', { email, password: PASSWORD, account_name: accountName, ...more });
 const put = (policy: z.input<typeof PutRegistration>) =>
-  administrator.put<{ event: { type: string } | null }>('/api/registration', policy);
+  administrator.put<{ event: { type: string } | null }>('/api/v1/registration', policy);
 const invite = async (body: object): Promise<CreatedLink> =>
-  (await administrator.post<CreatedLink>('/api/invitations', body)).body;
+  (await administrator.post<CreatedLink>('/api/v1/invitations', body)).body;
 
 describe('registration', () => {
   it('is by invitation until an administrator says otherwise', async () => {
-    expect((await administrator.get<RegistrationSettings>('/api/registration')).body).toEqual({
+    expect((await administrator.get<RegistrationSettings>('/api/v1/registration')).body).toEqual({
       object: 'registration',
       policy: 'invite',
       plan: null,
@@ -134,9 +134,10 @@ describe('registration', () => {
       expect((await register(email, name)).code).toBe('invalid_value');
     }
     expect(
-      (await visit(relay).post('/api/session', { email: 'nul\u0000@example.com', password: PASSWORD })).code,
+      (await visit(relay).post('/api/v1/session', { email: 'nul\u0000@example.com', password: PASSWORD }))
+        .code,
     ).toBe('invalid_value');
-    const short = await fromAfar().post('/api/registration', {
+    const short = await fromAfar().post('/api/v1/registration', {
       email: 'short@example.com',
       password: '123456789',
       account_name: 'x',
@@ -152,13 +153,13 @@ describe('invitations', () => {
     expect(link.link).toMatch(new RegExp(`^${administrator.origin}/join#[0-9A-Za-z]{43}$`));
     expect(link.event).toMatchObject({ type: 'invitation.created' });
     const secret = linkSecretOf(link.link);
-    expect((await visit(relay).post<InvitationDetail>('/api/invitation', { secret })).body).toMatchObject({
+    expect((await visit(relay).post<InvitationDetail>('/api/v1/invitation', { secret })).body).toMatchObject({
       role: 'auditor',
       account_name: 'first',
     });
     const replies = await Promise.all(
       Array.from({ length: 5 }, (_, index) =>
-        visit(relay).post<Me>('/api/invitation/accept', {
+        visit(relay).post<Me>('/api/v1/invitation/accept', {
           secret,
           email: `auditor-${index}@example.com`,
           password: PASSWORD,
@@ -170,7 +171,7 @@ describe('invitations', () => {
       member: { role: 'auditor' },
       account: { name: 'first' },
     });
-    expect((await visit(relay).post('/api/invitation', { secret })).code).toBe('invalid_link');
+    expect((await visit(relay).post('/api/v1/invitation', { secret })).code).toBe('invalid_link');
     const added = (await relay.readLog()).filter(
       ({ event }) => event.type === 'member.added' && event.invitation === link.id,
     );
@@ -190,19 +191,19 @@ describe('invitations', () => {
       name: 'Guest',
       plan: 'free',
     });
-    expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).status).toBe(200);
-    expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).code).toBe('not_found');
+    expect((await administrator.delete(`/api/v1/invitations/${withdrawn.id}`)).status).toBe(200);
+    expect((await administrator.delete(`/api/v1/invitations/${withdrawn.id}`)).code).toBe('not_found');
     expect(
       (await register('guest2@example.com', 'Guest', { invitation: linkSecretOf(withdrawn.link) })).code,
     ).toBe('invalid_link');
-    const open = await administrator.get<{ data: { id: string }[] }>('/api/invitations');
+    const open = await administrator.get<{ data: { id: string }[] }>('/api/v1/invitations');
     expect(open.body.data.map(({ id }) => id)).not.toContain(withdrawn.id);
   });
 
   it('stay valid after a failed registration with a taken address', async () => {
     const { link } = await invite({ account: null, role: 'member' });
     const accept = (email: string) =>
-      fromAfar().post('/api/invitation/accept', {
+      fromAfar().post('/api/v1/invitation/accept', {
         secret: linkSecretOf(link),
         email,
         password: PASSWORD,
@@ -214,7 +215,10 @@ describe('invitations', () => {
 
   it('are secrets: neither the log nor the list of them has what is in the link', async () => {
     const { link, id } = await invite({ account: null, role: 'member' });
-    const shown = JSON.stringify([await relay.readLog(), (await administrator.get('/api/invitations')).body]);
+    const shown = JSON.stringify([
+      await relay.readLog(),
+      (await administrator.get('/api/v1/invitations')).body,
+    ]);
     expect(shown).toContain(id);
     expect(shown).not.toContain(linkSecretOf(link));
   });

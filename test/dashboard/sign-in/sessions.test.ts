@@ -34,17 +34,17 @@ function there(client: DashboardClient): DashboardClient {
 }
 
 const rows = async (client: DashboardClient): Promise<SessionRow[]> =>
-  (await client.get<{ data: SessionRow[] }>('/api/sessions')).body.data;
+  (await client.get<{ data: SessionRow[] }>('/api/v1/sessions')).body.data;
 const owner = (query: string): Promise<unknown> => ask(relay.store.config('owner'), query);
 
 describe('sessions', () => {
   it('are good on every server at once, and so is their end', async () => {
     const ana = await addMember(relay);
-    expect((await there(ana).get('/api/me')).status).toBe(200);
+    expect((await there(ana).get('/api/v1/me')).status).toBe(200);
     const before = there(ana);
-    expect((await ana.delete('/api/session')).status).toBe(200);
+    expect((await ana.delete('/api/v1/session')).status).toBe(200);
     expect(ana.cookie).toBe('');
-    const after = await before.get('/api/me');
+    const after = await before.get('/api/v1/me');
     expect([after.status, after.code]).toEqual([401, 'unauthenticated']);
   });
 
@@ -56,7 +56,7 @@ describe('sessions', () => {
         'AppleWebKit/605.1.15 Version/19.0 Mobile/15E148 Safari/604.1',
       ].join(' '),
     });
-    await phone.post('/api/session', { email: ana.email, password: PASSWORD });
+    await phone.post('/api/v1/session', { email: ana.email, password: PASSWORD });
     const [newest, oldest, ...more] = await rows(ana);
     expect(more).toEqual([]);
     expect(newest).toMatchObject({ browser: 'Safari on iPhone', network: '127.0.0.0/24', is_current: false });
@@ -68,18 +68,18 @@ describe('sessions', () => {
   it('end one by one, and nobody ends those of another', async () => {
     const [ana, bo] = await Promise.all([addMember(relay), addMember(relay)]);
     const second = await signIn(relay, ana.email);
-    expect((await bo.delete(`/api/sessions/${second.me.session}`)).code).toBe('not_found');
-    expect((await second.get('/api/me')).status).toBe(200);
-    expect((await ana.delete(`/api/sessions/${second.me.session}`)).status).toBe(200);
-    expect((await second.get('/api/me')).status).toBe(401);
-    expect((await ana.get('/api/me')).status).toBe(200);
+    expect((await bo.delete(`/api/v1/sessions/${second.me.session}`)).code).toBe('not_found');
+    expect((await second.get('/api/v1/me')).status).toBe(200);
+    expect((await ana.delete(`/api/v1/sessions/${second.me.session}`)).status).toBe(200);
+    expect((await second.get('/api/v1/me')).status).toBe(401);
+    expect((await ana.get('/api/v1/me')).status).toBe(200);
   });
 
   it('all end by one button, and the log tells each', async () => {
     const ana = await addMember(relay);
     const second = await signIn(relay, ana.email);
-    expect((await ana.delete('/api/sessions')).status).toBe(200);
-    expect((await second.get('/api/me')).status).toBe(401);
+    expect((await ana.delete('/api/v1/sessions')).status).toBe(200);
+    expect((await second.get('/api/v1/me')).status).toBe(401);
     const closed = (await relay.readLog()).flatMap(({ event }) =>
       event.type === 'session.closed' && event.member === ana.me.member.id ? [event.session] : [],
     );
@@ -90,15 +90,15 @@ describe('sessions', () => {
     const ana = await addMember(relay);
     const second = await signIn(relay, ana.email);
     expect(
-      (await ana.post('/api/password', { current: 'not this one', password: 'another long one' })).code,
+      (await ana.post('/api/v1/password', { current: 'not this one', password: 'another long one' })).code,
     ).toBe('invalid_credentials');
-    expect((await second.get('/api/me')).status).toBe(200);
+    expect((await second.get('/api/v1/me')).status).toBe(200);
     expect(
-      (await ana.post('/api/password', { current: PASSWORD, password: 'another long one' })).status,
+      (await ana.post('/api/v1/password', { current: PASSWORD, password: 'another long one' })).status,
     ).toBe(200);
-    expect((await ana.get('/api/me')).status).toBe(200);
-    expect((await second.get('/api/me')).status).toBe(401);
-    expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe(
+    expect((await ana.get('/api/v1/me')).status).toBe(200);
+    expect((await second.get('/api/v1/me')).status).toBe(401);
+    expect((await visit(relay).post('/api/v1/session', { email: ana.email, password: PASSWORD })).code).toBe(
       'invalid_credentials',
     );
     await signIn(relay, ana.email, 'another long one');
@@ -109,7 +109,7 @@ describe('sessions', () => {
     const set = (change: string): Promise<unknown> =>
       owner(`update daybook.session set ${change} where id = '${ana.me.session}'`);
     await set("seen_at = clock_timestamp() - interval '11 hours 59 minutes'");
-    expect((await ana.get('/api/me')).status).toBe(200);
+    expect((await ana.get('/api/v1/me')).status).toBe(200);
     // Being used has moved its end.
     expect(
       await owner(
@@ -118,10 +118,10 @@ describe('sessions', () => {
       ),
     ).toBe(true);
     await set("seen_at = clock_timestamp() - interval '12 hours'");
-    expect((await ana.get('/api/me')).status).toBe(401);
+    expect((await ana.get('/api/v1/me')).status).toBe(401);
     const bo = await addMember(relay);
     await owner(`update daybook.session set expires_at = clock_timestamp() where id = '${bo.me.session}'`);
-    expect((await bo.get('/api/me')).status).toBe(401);
+    expect((await bo.get('/api/v1/me')).status).toBe(401);
     const { session } = (await signIn(relay, bo.email)).me;
     expect(
       await owner(
@@ -137,7 +137,8 @@ describe('sessions', () => {
     const links = await Promise.all(
       [1, 2].map(
         async () =>
-          (await administrator.post<CreatedLink>('/api/invitations', { account: null, role: 'member' })).body,
+          (await administrator.post<CreatedLink>('/api/v1/invitations', { account: null, role: 'member' }))
+            .body,
       ),
     );
     await owner(

@@ -29,7 +29,7 @@ const { text } = commandLine(() => ({
 }));
 
 const claim = (secret: string, address: string) =>
-  visit(relay).post<Me>('/api/setup', { secret, email: address, password: PASSWORD });
+  visit(relay).post<Me>('/api/v1/setup', { secret, email: address, password: PASSWORD });
 
 /**
  * Many claims at once, each retried as its 503 says. All strangers share one connection to the database, so
@@ -58,7 +58,7 @@ describe('the first administrator', () => {
     // What isn't a terminal is kept in logs.
     const logged = greet({ ...greeting, isShown: false });
     expect([logged.includes(file), logged.includes(link)]).toEqual([true, false]);
-    expect((await visit(relay).get<Welcome>('/api/welcome')).body).toEqual({
+    expect((await visit(relay).get<Welcome>('/api/v1/welcome')).body).toEqual({
       object: 'welcome',
       registration: 'invite',
       needs_setup: true,
@@ -71,7 +71,10 @@ describe('the first administrator', () => {
     expect(new Set(replies.map(({ status, code }) => `${status} ${code}`))).toEqual(
       new Set(['404 invalid_link']),
     );
-    const without = await visit(relay).post('/api/setup', { email: 'guest@example.com', password: PASSWORD });
+    const without = await visit(relay).post('/api/v1/setup', {
+      email: 'guest@example.com',
+      password: PASSWORD,
+    });
     expect(without.status).toBe(400);
     expect((await relay.readLog()).some(({ event }) => event.type === 'member.added')).toBe(false);
   });
@@ -94,7 +97,7 @@ describe('the first administrator', () => {
 
   it('leaves no link behind', async () => {
     expect(existsSync(file)).toBe(false);
-    expect((await visit(relay).get<Welcome>('/api/welcome')).body.needs_setup).toBe(false);
+    expect((await visit(relay).get<Welcome>('/api/v1/welcome')).body.needs_setup).toBe(false);
   });
 
   it('who is locked out comes back by the command line', async () => {
@@ -104,12 +107,12 @@ describe('the first administrator', () => {
       actor: 'command-line',
     });
     const client = visit(relay);
-    const reset = await client.post<Me>('/api/password/reset', {
+    const reset = await client.post<Me>('/api/v1/password/reset', {
       secret: linkSecretOf(link),
       password: 'a new one, and long',
     });
     expect(reset.body.member).toMatchObject({ email, role: 'administrator' });
-    expect((await client.get('/api/me')).status).toBe(200);
+    expect((await client.get('/api/v1/me')).status).toBe(200);
   });
 });
 
@@ -170,7 +173,7 @@ describe('an unattended setup', () => {
         email: 'ops@example.com',
         password: PASSWORD,
       });
-      const reply = await fetch(`${origin}/api/setup`, {
+      const reply = await fetch(`${origin}/api/v1/setup`, {
         method: 'POST',
         headers: { origin, 'content-type': 'application/json' },
         body,
@@ -208,7 +211,7 @@ describe('an unattended setup', () => {
     try {
       expect(server.setupLink).toBeNull();
       expect(
-        (await visit({ port: Number(new URL(server.baseUrl).port) }).get<Welcome>('/api/welcome')).body
+        (await visit({ port: Number(new URL(server.baseUrl).port) }).get<Welcome>('/api/v1/welcome')).body
           .needs_setup,
       ).toBe(true);
     } finally {

@@ -25,7 +25,7 @@ afterAll(() => relay[Symbol.asyncDispose]());
 
 /** The attributes of the cookie that a sign-in sets. */
 async function cookieOf(headers: Record<string, string>): Promise<string[]> {
-  const reply = await visit(relay, headers).post('/api/session', {
+  const reply = await visit(relay, headers).post('/api/v1/session', {
     email: 'ana@example.com',
     password: PASSWORD,
   });
@@ -36,7 +36,7 @@ async function cookieOf(headers: Record<string, string>): Promise<string[]> {
 describe('signing in', () => {
   it('accepts the password and returns the member', async () => {
     const again = await signIn(relay, ' ANA@example.com ');
-    const { status, body } = await again.get<Me>('/api/me');
+    const { status, body } = await again.get<Me>('/api/v1/me');
     expect(status).toBe(200);
     expect(body).toMatchObject({
       member: { email: 'ana@example.com', role: 'member', has_totp: false },
@@ -46,11 +46,11 @@ describe('signing in', () => {
   });
 
   it('says the same of a wrong password and of an address that nobody has', async () => {
-    const wrong = await visit(relay).post('/api/session', {
+    const wrong = await visit(relay).post('/api/v1/session', {
       email: 'ana@example.com',
       password: `${PASSWORD}.`,
     });
-    const unknown = await visit(relay).post('/api/session', {
+    const unknown = await visit(relay).post('/api/v1/session', {
       email: 'nobody@example.com',
       password: PASSWORD,
     });
@@ -64,16 +64,16 @@ describe('signing in', () => {
     const client = visit(relay);
     const planted = `daybook=${'x'.repeat(43)}`;
     client.cookie = planted;
-    expect((await client.get('/api/me')).code).toBe('unauthenticated');
-    await client.post('/api/session', { email: 'ana@example.com', password: PASSWORD });
+    expect((await client.get('/api/v1/me')).code).toBe('unauthenticated');
+    await client.post('/api/v1/session', { email: 'ana@example.com', password: PASSWORD });
     expect(client.cookie).toMatch(/^daybook=[0-9A-Za-z]{43}$/);
     expect(client.cookie).not.toBe(planted);
     const first = client.cookie;
-    await client.post('/api/session', { email: 'ana@example.com', password: PASSWORD });
+    await client.post('/api/v1/session', { email: 'ana@example.com', password: PASSWORD });
     expect(client.cookie).not.toBe(first);
     const old = visit(relay);
     old.cookie = first;
-    expect((await old.get('/api/me')).status).toBe(401);
+    expect((await old.get('/api/v1/me')).status).toBe(401);
   });
 
   it('sets a __Host- cookie over TLS', async () => {
@@ -91,7 +91,7 @@ describe('signing in', () => {
     const tried = async (sent: string, headers: Record<string, string> = {}): Promise<number> => {
       const client = visit(relay, headers);
       client.cookie = sent;
-      return (await client.get('/api/me')).status;
+      return (await client.get('/api/v1/me')).status;
     };
     expect(await tried(`daybook=${token}`)).toBe(200);
     expect(await tried(`other=1; daybook=${token}`)).toBe(200);
@@ -111,14 +111,14 @@ describe('signing in', () => {
       { 'sec-fetch-site': 'same-site' },
       { origin: `http://${host}.evil.example` },
     ]) {
-      const reply = await visit(relay, headers as Record<string, string>).post('/api/session', body);
+      const reply = await visit(relay, headers as Record<string, string>).post('/api/v1/session', body);
       expect([reply.status, reply.code, reply.headers.getSetCookie()]).toEqual([
         403,
         'cross_site_request',
         [],
       ]);
     }
-    const bare = await fetch(`${ana.origin}/api/session`, {
+    const bare = await fetch(`${ana.origin}/api/v1/session`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -127,7 +127,7 @@ describe('signing in', () => {
   });
 
   it("sends no CORS headers, so that another origin can't read a reply", async () => {
-    const reply = await ana.get('/api/me');
+    const reply = await ana.get('/api/v1/me');
     expect(reply.headers.get('access-control-allow-origin')).toBeNull();
     expect(reply.headers.get('cache-control')).toBe('no-store');
   });
@@ -135,7 +135,7 @@ describe('signing in', () => {
   it('lets a suspended account look, and says why nothing else works', async () => {
     const bo = await addMember(relay, { email: 'bo@example.com' });
     await relay.control((control) => control.suspendAccount('of bo@example.com'));
-    const me = await (await signIn(relay, bo.email)).get<Me>('/api/me');
+    const me = await (await signIn(relay, bo.email)).get<Me>('/api/v1/me');
     expect(me.body.account.state).toBe('suspended');
   });
 
@@ -172,7 +172,7 @@ describe('a code from a device', () => {
     ) as string;
   };
   const signInWith = (more: object): Promise<ApiReply<Me>> =>
-    visit(relay).post('/api/session', { email: ben.email, password: PASSWORD, ...more });
+    visit(relay).post('/api/v1/session', { email: ben.email, password: PASSWORD, ...more });
   /** Codes once taken are taken: lets them be taken again, as after some minutes. */
   const later = (): Promise<unknown> =>
     ask(
@@ -181,17 +181,17 @@ describe('a code from a device', () => {
     );
 
   it('is asked for only when the first one was right', async () => {
-    expect((await ben.put('/api/totp', { code: '123456' })).code).toBe('not_allowed');
-    expect((await ben.post('/api/totp', { password: 'not mine' })).code).toBe('invalid_credentials');
-    const begun = await ben.post<TotpEnrollment>('/api/totp', { password: PASSWORD });
+    expect((await ben.put('/api/v1/totp', { code: '123456' })).code).toBe('not_allowed');
+    expect((await ben.post('/api/v1/totp', { password: 'not mine' })).code).toBe('invalid_credentials');
+    const begun = await ben.post<TotpEnrollment>('/api/v1/totp', { password: PASSWORD });
     secret = begun.body.secret;
     const parameters = `issuer=Daybook&secret=${secret}&algorithm=SHA1&digits=6&period=30`;
     expect(begun.body.uri).toBe(`otpauth://totp/Daybook:${encodeURIComponent(ben.email)}?${parameters}`);
-    expect((await ben.put('/api/totp', { code: wrongCode() })).code).toBe('invalid_totp_code');
+    expect((await ben.put('/api/v1/totp', { code: wrongCode() })).code).toBe('invalid_totp_code');
     expect((await signInWith({})).status).toBe(200);
-    const confirmed = await ben.put<{ event: object }>('/api/totp', { code: code(0) });
+    const confirmed = await ben.put<{ event: object }>('/api/v1/totp', { code: code(0) });
     expect(confirmed.body.event).toMatchObject({ type: 'member.totp_changed' });
-    expect((await ben.get<Me>('/api/me')).body.member.has_totp).toBe(true);
+    expect((await ben.get<Me>('/api/v1/me')).body.member.has_totp).toBe(true);
   });
 
   it('is asked for after the password, and never instead of it', async () => {
@@ -224,9 +224,9 @@ describe('a code from a device', () => {
 
   it('is wanted of who comes by a reset link, too: mail is not the device', async () => {
     const administrator = await setUp(relay);
-    const { body } = await administrator.post<CreatedLink>(`/api/members/${ben.me.member.id}/reset`);
+    const { body } = await administrator.post<CreatedLink>(`/api/v1/members/${ben.me.member.id}/reset`);
     const client = visit(relay);
-    const reset = await client.post('/api/password/reset', {
+    const reset = await client.post('/api/v1/password/reset', {
       secret: linkSecretOf(body.link),
       password: PASSWORD,
     });
@@ -234,7 +234,7 @@ describe('a code from a device', () => {
     await later();
     const again = visit(relay);
     expect(
-      (await again.post('/api/session', { email: ben.email, password: PASSWORD, code: code(0) })).status,
+      (await again.post('/api/v1/session', { email: ben.email, password: PASSWORD, code: code(0) })).status,
     ).toBe(200);
     ben.cookie = again.cookie;
   });
@@ -252,8 +252,10 @@ describe('a code from a device', () => {
   });
 
   it('is no longer wanted when its owner takes it away with the password', async () => {
-    expect((await ben.post('/api/totp/remove', { password: 'not mine' })).code).toBe('invalid_credentials');
-    expect((await ben.post('/api/totp/remove', { password: PASSWORD })).status).toBe(200);
+    expect((await ben.post('/api/v1/totp/remove', { password: 'not mine' })).code).toBe(
+      'invalid_credentials',
+    );
+    expect((await ben.post('/api/v1/totp/remove', { password: PASSWORD })).status).toBe(200);
     expect((await signInWith({})).status).toBe(200);
   });
 });

@@ -21,15 +21,15 @@ it('says 503 and never 401 while the store is away, and the session is good when
       store.name,
     ]);
     const away = [
-      await ana.get('/api/me'),
-      await ana.post('/api/password', { current: PASSWORD, password: PASSWORD }),
-      await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD }),
-      await visit(relay).post('/api/setup', {
+      await ana.get('/api/v1/me'),
+      await ana.post('/api/v1/password', { current: PASSWORD, password: PASSWORD }),
+      await visit(relay).post('/api/v1/session', { email: ana.email, password: PASSWORD }),
+      await visit(relay).post('/api/v1/setup', {
         secret: 'x'.repeat(43),
         email: 'x@example.com',
         password: PASSWORD,
       }),
-      await visit(relay).post('/api/password/forgotten', { email: ana.email }),
+      await visit(relay).post('/api/v1/password/forgotten', { email: ana.email }),
     ];
     expect(away.map(({ status, code }) => `${status} ${code}`)).toEqual(
       Array<string>(5).fill('503 store_unavailable'),
@@ -41,7 +41,7 @@ it('says 503 and never 401 while the store is away, and the session is good when
     await superuser.end();
   }
   await until(
-    () => ana.get('/api/me'),
+    () => ana.get('/api/v1/me'),
     ({ status }) => status === 200,
     'the session',
   );

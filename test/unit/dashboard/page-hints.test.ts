@@ -28,7 +28,7 @@ test.each([
 
 test('who is signed in is asked along with a page that needs to know, and with no other', () => {
   const isAsked = (path: string): boolean =>
-    hintsFor(LIST, path)?.includes('</api/me>; rel=preload; as=fetch; crossorigin') === true;
+    hintsFor(LIST, path)?.includes('</api/v1/me>; rel=preload; as=fetch; crossorigin') === true;
   expect(['/', '/admin/plans', '/sign-in'].map(isAsked)).toEqual([true, true, false]);
 });
 

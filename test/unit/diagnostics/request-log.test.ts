@@ -123,9 +123,9 @@ describe('the line of a request', () => {
   it.each([
     ['/v1/chat/completions', '/v1/chat/completions'],
     ['/v1/requests/0190-abc', '/v1/requests'],
-    ['/api/links/abcdefgh', '/api/links'],
+    ['/api/v1/links/abcdefgh', '/api/v1/links'],
     ['/reset/abcdefgh', 'other'],
-    ['/api/A1b2', 'other'],
+    ['/api/v1/A1b2', 'other'],
     ['/', 'other'],
   ])('shows %s as %s, without ids and tokens', (path, shown) =>
     expect(rejected({}, path)['route']).toBe(`POST ${shown}`),

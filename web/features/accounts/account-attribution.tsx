@@ -35,7 +35,7 @@ export function AccountAttribution({ account, onBack, onDone }: StepProps) {
   const query = useQuery({
     queryKey: [...ATTRIBUTION_KEY, id],
     queryFn: ({ signal }) =>
-      api<AttributionSummary>('GET', `/api/accounts/${id}/attribution`, undefined, signal),
+      api<AttributionSummary>('GET', `/api/v1/accounts/${id}/attribution`, undefined, signal),
   });
   if (erasing)
     return (
@@ -143,7 +143,7 @@ function DestroyKey({ account: { id, name }, onBack, onDone }: StepProps) {
   const [typed, setTyped] = useState('');
   const queries = useQueryClient();
   const destroy = useMutation({
-    mutationFn: () => api<DestroyedAttribution>('POST', `/api/accounts/${id}/attribution/destroy-key`),
+    mutationFn: () => api<DestroyedAttribution>('POST', `/api/v1/accounts/${id}/attribution/destroy-key`),
     onSuccess: async (change) => {
       onDone({
         done: `Key of attribution destroyed, ${showCounted(change.values, 'value')} erased.`,

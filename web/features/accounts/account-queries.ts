@@ -12,7 +12,7 @@ export const accountListQuery = (search: string) =>
   queryOptions({
     queryKey: [...accountsQuery.queryKey, 'list', search],
     queryFn: ({ signal }) =>
-      api<AccountList>('GET', `/api/accounts${queryString({ search })}`, undefined, signal),
+      api<AccountList>('GET', `/api/v1/accounts${queryString({ search })}`, undefined, signal),
     staleTime: 30_000,
   });
 
@@ -21,7 +21,7 @@ export const accountQuery = (id: string) =>
   queryOptions({
     queryKey: [...accountsQuery.queryKey, 'one', id],
     queryFn: ({ signal }) =>
-      api<AccountRow>('GET', `/api/accounts/${encodeURIComponent(id)}`, undefined, signal),
+      api<AccountRow>('GET', `/api/v1/accounts/${encodeURIComponent(id)}`, undefined, signal),
     staleTime: 30_000,
   });
 
@@ -30,7 +30,7 @@ export const correctionsQuery = (id: string) =>
   queryOptions({
     queryKey: ['corrections', id],
     queryFn: ({ signal }) =>
-      api<CorrectionList>('GET', `/api/accounts/${encodeURIComponent(id)}/corrections`, undefined, signal),
+      api<CorrectionList>('GET', `/api/v1/accounts/${encodeURIComponent(id)}/corrections`, undefined, signal),
     staleTime: 30_000,
   });
 
@@ -39,6 +39,6 @@ export const topUpsQuery = (id: string) =>
   queryOptions({
     queryKey: ['top-ups', id],
     queryFn: ({ signal }) =>
-      api<TopUpList>('GET', `/api/accounts/${encodeURIComponent(id)}/top-ups`, undefined, signal),
+      api<TopUpList>('GET', `/api/v1/accounts/${encodeURIComponent(id)}/top-ups`, undefined, signal),
     staleTime: 30_000,
   });

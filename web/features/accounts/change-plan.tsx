@@ -18,7 +18,7 @@ export function ChangePlan({ account: { id, plan: now, override }, onBack, onDon
   const [plan, setPlan] = useState(now);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
   const put = useAccountChange(
-    () => api<Change>('PUT', `/api/accounts/${id}/plan`, { plan, windows }),
+    () => api<Change>('PUT', `/api/v1/accounts/${id}/plan`, { plan, windows }),
     'Plan changed.',
     onDone,
   );

@@ -24,7 +24,7 @@ export function CreateAccount({
   const [plan, setPlan] = useState<string | null>(null);
   const create = useChange(
     () =>
-      api<Change & { id: string }>('POST', '/api/accounts', {
+      api<Change & { id: string }>('POST', '/api/v1/accounts', {
         name: name.trim(),
         ...(plan === null ? {} : { plan }),
       }),

@@ -22,7 +22,7 @@ export function PlanOverride({ account: { id, plan, override }, onBack, onDone }
   const [revision, setRevision] = useState(0);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
   const put = useAccountChange(
-    () => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }),
+    () => api<Change>('PUT', `/api/v1/accounts/${id}/override`, { terms, windows }),
     'Plan override saved.',
     onDone,
   );

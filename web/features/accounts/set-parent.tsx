@@ -14,7 +14,7 @@ export function SetParent({ account: { id, name, parent: now }, onBack, onDone }
   const { data: accounts = [] } = useQuery(accountsQuery);
   const [parent, setParent] = useState(now?.id ?? null);
   const put = useAccountChange(
-    () => api<Change>('PUT', `/api/accounts/${id}/parent`, { parent }),
+    () => api<Change>('PUT', `/api/v1/accounts/${id}/parent`, { parent }),
     parent === null ? 'Parent account removed.' : 'Parent account changed.',
     onDone,
   );

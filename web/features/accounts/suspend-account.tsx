@@ -9,7 +9,7 @@ import { type StepProps, useAccountChange } from './use-account-change.ts';
 /** Suspends an account after listing the consequences. */
 export function SuspendAccount({ account: { id, name, keys, members }, onBack, onDone }: StepProps) {
   const suspend = useAccountChange(
-    () => api<Change>('POST', `/api/accounts/${id}/suspend`),
+    () => api<Change>('POST', `/api/v1/accounts/${id}/suspend`),
     `Account ${name} suspended.`,
     onDone,
   );
@@ -41,7 +41,7 @@ export function SuspendAccount({ account: { id, name, keys, members }, onBack, o
 
 export function ReinstateAccount({ account: { id, name }, onBack, onDone }: StepProps) {
   const reinstate = useAccountChange(
-    () => api<Change>('POST', `/api/accounts/${id}/reinstate`),
+    () => api<Change>('POST', `/api/v1/accounts/${id}/reinstate`),
     `Account ${name} reinstated.`,
     onDone,
   );

@@ -19,7 +19,7 @@ export function TopUpAccount({ account, onBack, onDone }: StepProps) {
   const [amount, setAmount] = useState<number | undefined>(undefined);
   const [reference, setReference] = useState('');
   const post = useAccountChange(
-    () => api<Change>('POST', `/api/accounts/${id}/top-ups`, { amount_nanousd: amount, reference }),
+    () => api<Change>('POST', `/api/v1/accounts/${id}/top-ups`, { amount_nanousd: amount, reference }),
     'Balance topped up.',
     (done) => {
       onDone(done);

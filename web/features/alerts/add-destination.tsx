@@ -58,7 +58,7 @@ function AddForm({
     // The response contains a secret, so it must not reach the mutation cache.
     mutationFn: async () =>
       onCreated(
-        await api<CreatedDestination>('POST', '/api/destinations', {
+        await api<CreatedDestination>('POST', '/api/v1/destinations', {
           kind,
           address: address.trim(),
           account: account === '' ? null : account,

@@ -8,7 +8,7 @@ export const alertsQuery = (filter: AlertFilter) =>
   queryOptions({
     queryKey: [...ALERTS_KEY, filter],
     queryFn: async ({ signal }) =>
-      (await api<List<AlertRow>>('GET', `/api/alerts${queryString(filter)}`, undefined, signal)).data,
+      (await api<List<AlertRow>>('GET', `/api/v1/alerts${queryString(filter)}`, undefined, signal)).data,
     placeholderData: keepPreviousData,
   });
 /** Of the alerts by any filter. */
@@ -17,7 +17,7 @@ export const ALERTS_KEY = ['alerts'];
 export const destinationsQuery = queryOptions({
   queryKey: ['destinations'],
   queryFn: async ({ signal }) =>
-    (await api<List<DestinationRow>>('GET', '/api/destinations', undefined, signal)).data,
+    (await api<List<DestinationRow>>('GET', '/api/v1/destinations', undefined, signal)).data,
 });
 
 /** An endpoint has ten seconds to respond, so this covers the first attempt. */
@@ -34,7 +34,7 @@ export const deliveriesQuery = (destination: string) =>
       (
         await api<List<DeliveryRow>>(
           'GET',
-          `/api/deliveries${queryString({ destination })}`,
+          `/api/v1/deliveries${queryString({ destination })}`,
           undefined,
           signal,
         )

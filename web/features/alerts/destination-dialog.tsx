@@ -38,7 +38,7 @@ export function DestinationDialog({
   const nameOf = useAccountNames();
   const deliveries = useQuery(deliveriesQuery(id));
   const test = useMutation({
-    mutationFn: () => api('POST', `/api/destinations/${id}/test`),
+    mutationFn: () => api('POST', `/api/v1/destinations/${id}/test`),
     onSuccess: () =>
       Promise.all(
         [deliveriesQuery(id).queryKey, destinationsQuery.queryKey, ALERTS_KEY].map((queryKey) =>

@@ -16,7 +16,7 @@ export function RemoveDestination({
 }) {
   const queries = useQueryClient();
   const remove = useMutation({
-    mutationFn: () => api('DELETE', `/api/destinations/${id}`),
+    mutationFn: () => api('DELETE', `/api/v1/destinations/${id}`),
     onSuccess: async () => {
       announce({ text: 'Destination removed.' });
       onClose();

@@ -62,7 +62,7 @@ export function AuditPage() {
           onShow={() => void queries.resetQueries({ queryKey: eventsQuery(search).queryKey })}
         />
         <Download
-          href={`/api/events.ndjson${queryString(search)}`}
+          href={`/api/v1/events.ndjson${queryString(search)}`}
           name="NDJSON"
           title="Download matching events, one per line, oldest first"
         />

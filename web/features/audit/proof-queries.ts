@@ -10,7 +10,7 @@ const PAGE_CHECKPOINTS = 20;
 /** Checkpoint coverage. Polled, because checkpoints are not events and don't appear in the live feed. */
 export const proofQuery = queryOptions({
   queryKey: ['audit', 'proof'],
-  queryFn: ({ signal }) => api<Proof>('GET', '/api/audit/proof', undefined, signal),
+  queryFn: ({ signal }) => api<Proof>('GET', '/api/v1/audit/proof', undefined, signal),
   refetchInterval: REFRESH_MS,
   staleTime: REFRESH_MS,
 });
@@ -21,7 +21,7 @@ export const checkpointsQuery = infiniteQueryOptions({
   queryFn: ({ pageParam, signal }) =>
     api<CheckpointPage>(
       'GET',
-      `/api/audit/checkpoints${queryString({ limit: PAGE_CHECKPOINTS, cursor: pageParam })}`,
+      `/api/v1/audit/checkpoints${queryString({ limit: PAGE_CHECKPOINTS, cursor: pageParam })}`,
       undefined,
       signal,
     ),
@@ -33,7 +33,7 @@ export const checkpointsQuery = infiniteQueryOptions({
 
 export const checksQuery = queryOptions({
   queryKey: ['audit', 'checks'],
-  queryFn: ({ signal }) => api<Checks>('GET', '/api/audit/checks', undefined, signal),
+  queryFn: ({ signal }) => api<Checks>('GET', '/api/v1/audit/checks', undefined, signal),
   staleTime: REFRESH_MS,
 });
 
@@ -42,7 +42,7 @@ export const stateQuery = (search: StateSearch) =>
   queryOptions({
     queryKey: ['audit', 'state', search],
     queryFn: ({ signal }) =>
-      api<PastState>('GET', `/api/audit/state${queryString(search)}`, undefined, signal),
+      api<PastState>('GET', `/api/v1/audit/state${queryString(search)}`, undefined, signal),
     staleTime: Infinity,
     retry: false,
     refetchOnWindowFocus: false,

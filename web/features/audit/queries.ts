@@ -12,7 +12,7 @@ export const eventsQuery = (search: EventSearch) =>
     queryFn: ({ pageParam, signal }) =>
       api<EventPage>(
         'GET',
-        `/api/events${queryString({ ...search, limit: PAGE_EVENTS, cursor: pageParam })}`,
+        `/api/v1/events${queryString({ ...search, limit: PAGE_EVENTS, cursor: pageParam })}`,
         undefined,
         signal,
       ),

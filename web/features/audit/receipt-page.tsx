@@ -15,7 +15,7 @@ import { Sections } from './sections.tsx';
 export function ReceiptPage() {
   const [text, setText] = useState('');
   const check = useMutation({
-    mutationFn: (receipt: string) => api<ReceiptCheckResult>('POST', '/api/audit/receipt', { receipt }),
+    mutationFn: (receipt: string) => api<ReceiptCheckResult>('POST', '/api/v1/audit/receipt', { receipt }),
   });
   const take = (receipt: string): void => {
     setText(receipt);

@@ -21,7 +21,7 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
     setState({ ...IDLE, what });
     try {
       let result: CheckResult | null = null;
-      const reply = fetch('/api/audit/checks', {
+      const reply = fetch('/api/v1/audit/checks', {
         method: 'POST',
         credentials: 'same-origin',
         headers: { 'content-type': 'application/json' },

@@ -22,7 +22,7 @@ export function KeyStep({ secret, onSecret }: KeyStepProps) {
   const create = useMutation({
     // The response contains the secret, so it must not reach the mutation cache.
     mutationFn: async () => {
-      const created = await api<CreatedKey>('POST', '/api/keys', {
+      const created = await api<CreatedKey>('POST', '/api/v1/keys', {
         name: keys === undefined || keys.length === 0 ? 'first key' : `key ${keys.length + 1}`,
       });
       onSecret(created.secret);

@@ -8,5 +8,5 @@ export const ownKeysQuery = (account: string) =>
   queryOptions({
     queryKey: [...keysQuery.queryKey, { account }],
     queryFn: async ({ signal }) =>
-      (await api<List<KeyRow>>('GET', `/api/keys?account=${account}`, undefined, signal)).data,
+      (await api<List<KeyRow>>('GET', `/api/v1/keys?account=${account}`, undefined, signal)).data,
   });

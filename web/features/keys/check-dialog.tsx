@@ -36,7 +36,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
   const [address, setAddress] = useState('');
   const check = useMutation({
     mutationFn: () =>
-      api<KeyCheckResult>('POST', `/api/keys/${row.id}/check`, {
+      api<KeyCheckResult>('POST', `/api/v1/keys/${row.id}/check`, {
         model: model.trim(),
         route,
         ...(origin.trim() === '' ? {} : { origin: origin.trim() }),

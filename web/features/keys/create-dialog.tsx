@@ -33,7 +33,7 @@ export function CreateDialog({ account: firstAccount, onClose, onCreated }: Crea
   const create = useSecretMutation(
     () => {
       const expires = expiryOf(expiry, zone, Date.now());
-      return api<CreatedKey>('POST', '/api/keys', {
+      return api<CreatedKey>('POST', '/api/v1/keys', {
         name: name.trim(),
         ...(account === own.id ? {} : { account }),
         ...(expires == null ? {} : { expires_at: expires }),

@@ -28,7 +28,7 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
       const expires = expiryOf(expiry, zone, Date.now());
       const isOther =
         windows === 'reset' || JSON.stringify(inOrder(terms)) !== JSON.stringify(inOrder(before));
-      return api<Change>('PATCH', `/api/keys/${row.id}`, {
+      return api<Change>('PATCH', `/api/v1/keys/${row.id}`, {
         ...(name.trim() === row.name ? {} : { name: name.trim() }),
         ...(isOther ? { terms, windows } : {}),
         ...(expires === undefined ? {} : { expires_at: expires }),

@@ -11,7 +11,7 @@ const ROTATING_REFETCH_MS = 30_000;
 const keyListQuery = (narrowed: { account?: string | undefined; search?: string | undefined }) =>
   queryOptions({
     queryKey: [...keysQuery.queryKey, 'list', narrowed],
-    queryFn: ({ signal }) => api<KeyList>('GET', `/api/keys${queryString(narrowed)}`, undefined, signal),
+    queryFn: ({ signal }) => api<KeyList>('GET', `/api/v1/keys${queryString(narrowed)}`, undefined, signal),
     refetchInterval: ({ state }) =>
       state.data?.data.some((key) => key.state === 'rotating') === true ? ROTATING_REFETCH_MS : false,
   });

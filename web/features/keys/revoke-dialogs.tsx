@@ -9,7 +9,7 @@ import { LastUsed, shownSecret } from './key-marks.tsx';
 /** Revokes a key permanently. */
 export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
   const revoke = useKeyChange(
-    () => api<Change>('POST', `/api/keys/${row.id}/revoke`),
+    () => api<Change>('POST', `/api/v1/keys/${row.id}/revoke`),
     'Key revoked.',
     onClose,
   );
@@ -52,7 +52,7 @@ export function LeakedDialog({
   onCreated: (made: NewSecret) => void;
 }) {
   const replace = useSecretMutation(
-    () => api<CreatedKey>('POST', `/api/keys/${row.id}/leaked`),
+    () => api<CreatedKey>('POST', `/api/v1/keys/${row.id}/leaked`),
     { why: 'leaked', name: row.name, models: row.terms?.models },
     onCreated,
   );

@@ -32,7 +32,7 @@ export function RotateDialog({
   const [rotation, setRotation] = useState(newUuid);
   const overlapS = overlap === 'own' ? Number(length) * unitS : OVERLAPS[overlap];
   const rotate = useSecretMutation(
-    () => api<CreatedKey>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
+    () => api<CreatedKey>('POST', `/api/v1/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
     { why: 'rotated', name: row.name, models: row.terms?.models },
     onCreated,
   );

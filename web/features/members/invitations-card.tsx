@@ -72,7 +72,7 @@ function columnsFor(canChange: boolean, onRevoke: (row: InvitationRow) => void):
 
 function RevokeDialog({ row, onClose }: { row: InvitationRow; onClose: () => void }) {
   const revokeInvitation = useMemberChange(
-    () => api<Change>('DELETE', `/api/invitations/${row.id}`),
+    () => api<Change>('DELETE', `/api/v1/invitations/${row.id}`),
     'Invitation revoked.',
     onClose,
   );

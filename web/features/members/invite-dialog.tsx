@@ -33,7 +33,7 @@ export function InviteDialog({
   const invite = useLinkMutation(
     'invitation',
     () =>
-      api<CreatedLink>('POST', '/api/invitations', {
+      api<CreatedLink>('POST', '/api/v1/invitations', {
         role,
         account: account === OWN ? null : account,
         ...(email.trim() === '' || !canSend ? {} : { email: email.trim() }),

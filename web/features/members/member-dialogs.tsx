@@ -19,7 +19,7 @@ type MemberDialogProps = {
 export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const [role, setRole] = useState(row.role);
   const change = useMemberChange(
-    () => api<Change>('PATCH', `/api/members/${row.id}`, { role }),
+    () => api<Change>('PATCH', `/api/v1/members/${row.id}`, { role }),
     'Role changed.',
     onClose,
   );
@@ -53,7 +53,7 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
 
 export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const remove = useMemberChange(
-    () => api<Change>('DELETE', `/api/members/${row.id}`),
+    () => api<Change>('DELETE', `/api/v1/members/${row.id}`),
     'Member removed.',
     onClose,
   );
@@ -93,7 +93,7 @@ export function ResetDialog({
 }: Omit<MemberDialogProps, 'isOwn'> & { onCreated: (made: NewLink) => void }) {
   const make = useLinkMutation(
     'reset',
-    () => api<CreatedLink>('POST', `/api/members/${row.id}/reset`),
+    () => api<CreatedLink>('POST', `/api/v1/members/${row.id}/reset`),
     onCreated,
   );
   return (

@@ -5,10 +5,10 @@ import { api, type LongList } from '../../lib/api/api.ts';
 /** Pending invitations: not used, revoked or expired. */
 export const invitationsQuery = queryOptions({
   queryKey: ['invitations'],
-  queryFn: ({ signal }) => api<LongList<InvitationRow>>('GET', '/api/invitations', undefined, signal),
+  queryFn: ({ signal }) => api<LongList<InvitationRow>>('GET', '/api/v1/invitations', undefined, signal),
 });
 
 export const registrationQuery = queryOptions({
   queryKey: ['registration'],
-  queryFn: ({ signal }) => api<RegistrationSettings>('GET', '/api/registration', undefined, signal),
+  queryFn: ({ signal }) => api<RegistrationSettings>('GET', '/api/v1/registration', undefined, signal),
 });

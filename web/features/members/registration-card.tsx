@@ -64,7 +64,7 @@ function RegistrationForm({
   const [policy, setPolicy] = useState(shown.policy);
   const [plan, setPlan] = useState(shown.plan ?? '');
   const change = useMemberChange(
-    () => api<Change>('PUT', '/api/registration', { policy, plan: plan === '' ? null : plan }),
+    () => api<Change>('PUT', '/api/v1/registration', { policy, plan: plan === '' ? null : plan }),
     'Sign-up settings saved.',
     () => {},
   );

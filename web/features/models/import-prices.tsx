@@ -20,7 +20,7 @@ const inShort = (terms: PriceTerms): string => showTerms(terms, showCount);
 const providersOf = (text: string): string[] => text.split(/[,\s]+/).filter((each) => each !== '');
 
 const importPrices = (wanted: Wanted, dryRun: boolean): Promise<PriceImportResult> =>
-  api<PriceImportResult>('POST', '/api/prices/import', { ...wanted, dry_run: dryRun });
+  api<PriceImportResult>('POST', '/api/v1/prices/import', { ...wanted, dry_run: dryRun });
 
 /** Imports prices from the bundled list, after a preview of the changes. */
 export function ImportPrices({ onClose }: { onClose: () => void }) {

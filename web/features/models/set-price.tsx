@@ -61,7 +61,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
   const wrong = 'wrong' in read && isSent ? read.wrong : {};
   const put = useChange(
     (terms: PriceTerms) =>
-      api<Change>('PUT', '/api/prices', {
+      api<Change>('PUT', '/api/v1/prices', {
         model: name,
         ...(plan === null ? {} : { plan }),
         ...terms,

@@ -39,10 +39,10 @@ export const overviewQuery = (filter: RequestFilter, range: Range) =>
       const get = <T>(path: string, query: Record<string, string | number | undefined>): Promise<T> =>
         api<T>('GET', `${path}${queryString(query)}`, undefined, signal);
       const [series, groups, last, running] = await Promise.all([
-        get<UsageReport>('/api/usage', { ...time, bucket: BUCKET_NAMES[bucketMs] }),
-        get<UsageReport>('/api/usage', { ...time, group_by: 'key,model' }).catch(whenTooMuch),
-        get<RequestPage>('/api/requests', { account, key, model, limit: LAST_MAX }),
-        get<RequestPage>('/api/requests', { account, key, model, outcome: 'running', limit: RUNNING_MAX }),
+        get<UsageReport>('/api/v1/usage', { ...time, bucket: BUCKET_NAMES[bucketMs] }),
+        get<UsageReport>('/api/v1/usage', { ...time, group_by: 'key,model' }).catch(whenTooMuch),
+        get<RequestPage>('/api/v1/requests', { account, key, model, limit: LAST_MAX }),
+        get<RequestPage>('/api/v1/requests', { account, key, model, outcome: 'running', limit: RUNNING_MAX }),
       ]);
       return {
         series,

@@ -34,7 +34,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
   const changes = plan === null ? [] : termsChanges(plan.terms, terms);
   const isIdle = plan !== null && changes.length === 0 && windows === 'keep';
   const put = useChange(
-    () => api<Change>('PUT', `/api/plans/${encodeURIComponent(name)}`, { terms, windows }),
+    () => api<Change>('PUT', `/api/v1/plans/${encodeURIComponent(name)}`, { terms, windows }),
     {
       done: plan === null ? `Plan ${name} created.` : `Plan ${name} saved.`,
       invalidates: [plansQuery.queryKey],

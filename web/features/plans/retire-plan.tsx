@@ -17,7 +17,7 @@ const NAMED_MAX = 10;
 export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRow; onClose: () => void }) {
   const { data = [] } = useQuery(accountsQuery);
   const on = data.filter(({ plan }) => plan === name).slice(0, NAMED_MAX);
-  const retire = useChange(() => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`), {
+  const retire = useChange(() => api<Change>('POST', `/api/v1/plans/${encodeURIComponent(name)}/retire`), {
     done: `Plan ${name} retired.`,
     invalidates: [plansQuery.queryKey],
     onDone: onClose,

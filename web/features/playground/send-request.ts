@@ -62,7 +62,7 @@ export async function sendRequest(
 
 async function send(key: string, body: object, signal: AbortSignal): Promise<Response> {
   try {
-    return await fetch('/api/playground/chat/completions', {
+    return await fetch('/api/v1/playground/chat/completions', {
       method: 'POST',
       credentials: 'same-origin',
       headers: { 'content-type': 'application/json', 'x-daybook-key': key },

@@ -28,7 +28,7 @@ export function ApplyDialog({
 }) {
   const [reason, setReason] = useState(`Bill of ${provider || 'the provider'}`.slice(0, REASON_MAX));
   const task = useTask(
-    `/api/reconciliations/${encodeURIComponent(reconciliation)}/apply`,
+    `/api/v1/reconciliations/${encodeURIComponent(reconciliation)}/apply`,
     ({ corrected, repeated }) => {
       announce({
         text:

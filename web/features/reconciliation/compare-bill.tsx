@@ -23,7 +23,7 @@ export function CompareBill({ onClose }: { onClose: () => void }) {
   const [form, setForm] = useState(() => newForm(new Date()));
   const navigate = useNavigate();
   const task = useTask(
-    '/api/reconciliations',
+    '/api/v1/reconciliations',
     ({ id }) => void navigate({ to: '/admin/reconciliation/report', search: { id } }),
   );
   const change = (more: Partial<BillForm>): void => setForm((before) => ({ ...before, ...more }));

@@ -8,7 +8,7 @@ const RUNNING_REFRESH_MS = 2_000;
 /** The newest recorded comparisons; polled while a task runs, since its progress is not in the event log. */
 export const reconciliationsQuery = queryOptions({
   queryKey: ['reconciliations'],
-  queryFn: ({ signal }) => api<ReconciliationList>('GET', '/api/reconciliations', undefined, signal),
+  queryFn: ({ signal }) => api<ReconciliationList>('GET', '/api/v1/reconciliations', undefined, signal),
   refetchInterval: ({ state }) => (state.data?.running ? RUNNING_REFRESH_MS : false),
 });
 
@@ -19,7 +19,7 @@ export const reportQuery = (id: string | undefined) =>
     queryFn: async ({ client, signal }) => {
       const wanted = id ?? (await client.ensureQueryData(reconciliationsQuery)).data[0]?.id;
       if (wanted === undefined) return null;
-      const path = `/api/reconciliations/${encodeURIComponent(wanted)}`;
+      const path = `/api/v1/reconciliations/${encodeURIComponent(wanted)}`;
       return api<ReconciliationReport>('GET', path, undefined, signal);
     },
   });
@@ -28,5 +28,5 @@ export const reportQuery = (id: string | undefined) =>
 export const upstreamNamesQuery = queryOptions({
   queryKey: ['upstreams', 'names'],
   queryFn: async ({ signal }) =>
-    (await api<UpstreamList>('GET', '/api/upstreams', undefined, signal)).data.map(({ name }) => name),
+    (await api<UpstreamList>('GET', '/api/v1/upstreams', undefined, signal)).data.map(({ name }) => name),
 });

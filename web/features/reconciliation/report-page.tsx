@@ -22,7 +22,7 @@ export function ReportPage() {
   const report = query.data ?? undefined;
   useNotices(['reconciliation.'], [reconciliationsQuery.queryKey]);
   const href = (format: string): string =>
-    `/api/reconciliations/${encodeURIComponent(report?.id ?? '')}/report?format=${format}`;
+    `/api/v1/reconciliations/${encodeURIComponent(report?.id ?? '')}/report?format=${format}`;
   return (
     <>
       <PageHead

@@ -61,7 +61,7 @@ function CsvLink({ search }: { search: FilterSearch }) {
   const nowMs = useNow(MINUTE_MS);
   return (
     <Download
-      href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`}
+      href={`/api/v1/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`}
       name="CSV"
       title="Download matching requests as CSV"
     />

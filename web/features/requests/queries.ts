@@ -28,7 +28,12 @@ export const requestsQuery = ({ range, from, to, ...filter }: FilterSearch, befo
     queryFn: ({ pageParam, signal }) => {
       const query = listQuery({ ...filter, range, from, to } as FilterSearch, Date.now());
       const page = { to: before ?? query['to'], limit: PAGE_ROWS, cursor: pageParam };
-      return api<RequestPage>('GET', `/api/requests${queryString({ ...query, ...page })}`, undefined, signal);
+      return api<RequestPage>(
+        'GET',
+        `/api/v1/requests${queryString({ ...query, ...page })}`,
+        undefined,
+        signal,
+      );
     },
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }, pages) => (pages.length < PAGES_MAX ? next : null),
@@ -45,7 +50,7 @@ export const requestQuery = (request: string) =>
   queryOptions({
     queryKey: ['request', request],
     queryFn: ({ signal }) =>
-      api<RequestDetail>('GET', `/api/requests/${encodeURIComponent(request)}`, undefined, signal),
+      api<RequestDetail>('GET', `/api/v1/requests/${encodeURIComponent(request)}`, undefined, signal),
     staleTime: 2_000,
     retry: (count, error) =>
       count < LAG_RETRIES_MAX &&

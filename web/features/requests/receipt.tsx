@@ -8,7 +8,7 @@ const RELEASED_AFTER_MS = 10_000;
 /** Downloads the receipt of a request. Fetched first, so that errors are shown on the page. */
 export function Receipt({ request }: { request: string }) {
   const fetched = useMutation({
-    mutationFn: () => api<object>('GET', `/api/requests/${encodeURIComponent(request)}/receipt`),
+    mutationFn: () => api<object>('GET', `/api/v1/requests/${encodeURIComponent(request)}/receipt`),
     onSuccess: (receipt) => save(`receipt-${request}.json`, `${JSON.stringify(receipt, null, 2)}\n`),
   });
   return (

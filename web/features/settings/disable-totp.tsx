@@ -13,7 +13,7 @@ export function DisableTotp({ onClose }: { onClose: () => void }) {
   const remove = useMutation({
     gcTime: 0,
     mutationFn: async (form: FormData) => {
-      const changed = await api<Change>('POST', '/api/totp/remove', { password: form.get('password') });
+      const changed = await api<Change>('POST', '/api/v1/totp/remove', { password: form.get('password') });
       announceChange('Two-factor authentication is off.', changed);
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
       onClose();

@@ -34,7 +34,7 @@ function Begin({ onBegun, onClose }: { onBegun: (begun: TotpEnrollment) => void;
   const begin = useMutation({
     gcTime: 0,
     mutationFn: async (form: FormData) =>
-      onBegun(await api<TotpEnrollment>('POST', '/api/totp', { password: form.get('password') })),
+      onBegun(await api<TotpEnrollment>('POST', '/api/v1/totp', { password: form.get('password') })),
   });
   return (
     <form
@@ -62,7 +62,7 @@ function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpEnrollment; o
   const confirm = useMutation({
     gcTime: 0,
     mutationFn: async (form: FormData) => {
-      const changed = await api<Change>('PUT', '/api/totp', { code: form.get('code') });
+      const changed = await api<Change>('PUT', '/api/v1/totp', { code: form.get('code') });
       announceChange('Two-factor authentication is on.', changed);
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
       onClose();

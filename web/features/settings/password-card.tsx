@@ -15,7 +15,7 @@ export function PasswordCard() {
     gcTime: 0,
     mutationFn: async (form: HTMLFormElement) => {
       const fields = new FormData(form);
-      const changed = await api<Change>('POST', '/api/password', {
+      const changed = await api<Change>('POST', '/api/v1/password', {
         current: fields.get('current'),
         password: fields.get('password'),
       });

@@ -64,7 +64,7 @@ const COLUMNS: readonly Column<SessionRow>[] = [
 function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {
   const queries = useQueryClient();
   const end = useMutation({
-    mutationFn: () => api<Change>('DELETE', `/api/sessions/${id}`),
+    mutationFn: () => api<Change>('DELETE', `/api/v1/sessions/${id}`),
     onSuccess: (changed) => announceChange('Session ended.', changed),
     onError: (error) => announce({ text: error.message, tone: 'danger' }),
     onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
@@ -84,7 +84,7 @@ function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {
 function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => void }) {
   const leave = useLeave();
   const signOut = useMutation({
-    mutationFn: () => api<Change>('DELETE', '/api/sessions'),
+    mutationFn: () => api<Change>('DELETE', '/api/v1/sessions'),
     onSuccess: async () => {
       await leave();
       announce({ text: 'Signed out everywhere.' });
@@ -111,5 +111,5 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
 export const sessionsQuery = queryOptions({
   queryKey: ['sessions'],
   queryFn: async ({ signal }) =>
-    (await api<List<SessionRow>>('GET', '/api/sessions', undefined, signal)).data,
+    (await api<List<SessionRow>>('GET', '/api/v1/sessions', undefined, signal)).data,
 });

@@ -26,7 +26,7 @@ export function useAfterSignIn(): (me: Me, next?: string) => Promise<void> {
 /** Whether a key of the account was ever used. Defaults to true if that is unknown. */
 async function hasCalled({ account, member }: Me): Promise<boolean> {
   if (member.role === 'auditor') return true;
-  const keys = await api<List<KeyRow>>('GET', `/api/keys?account=${account.id}`).catch(() => null);
+  const keys = await api<List<KeyRow>>('GET', `/api/v1/keys?account=${account.id}`).catch(() => null);
   return (
     keys === null || keys.data.some((key) => key.last_used_at !== null || key.previous_last_used_at !== null)
   );

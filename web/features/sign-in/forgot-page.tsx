@@ -9,7 +9,7 @@ import { useWelcome } from './use-fetched.ts';
 export function ForgotPage() {
   const { data, error } = useWelcome();
   const ask = useAction((form: FormData) =>
-    api<{ object: string }>('POST', '/api/password/forgotten', { email: textOf(form, 'email') }),
+    api<{ object: string }>('POST', '/api/v1/password/forgotten', { email: textOf(form, 'email') }),
   );
   const foot = <ToSignIn>Back to sign in</ToSignIn>;
   if (ask.result !== undefined) {

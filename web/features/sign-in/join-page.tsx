@@ -54,7 +54,7 @@ export function JoinPage() {
 }
 
 const readInvitation = (token: string): Promise<InvitationDetail> =>
-  api<InvitationDetail>('POST', '/api/invitation', { secret: token });
+  api<InvitationDetail>('POST', '/api/v1/invitation', { secret: token });
 
 /** An invalid link stays invalid. */
 const isRetryable = (error: unknown): boolean =>
@@ -68,7 +68,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   const join = useAction(async (form: FormData) => {
     const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
     await enter(
-      await api<Me>('POST', '/api/invitation/accept', {
+      await api<Me>('POST', '/api/v1/invitation/accept', {
         secret: token,
         email: textOf(form, 'email'),
         password: textOf(form, 'password'),

@@ -59,9 +59,13 @@ function RegisterForm() {
   const enter = useAfterSignIn();
   const register = useAction(async (form: FormData) => {
     const [email, password] = [textOf(form, 'email'), textOf(form, 'password')];
-    await api('POST', '/api/registration', { email, password, account_name: textOf(form, 'account_name') });
+    await api('POST', '/api/v1/registration', {
+      email,
+      password,
+      account_name: textOf(form, 'account_name'),
+    });
     // The response is the same for an existing address, to not reveal which addresses are registered.
-    const me = await api<Me>('POST', '/api/session', { email, password }).catch((error: unknown) =>
+    const me = await api<Me>('POST', '/api/v1/session', { email, password }).catch((error: unknown) =>
       Promise.reject(explained(error)),
     );
     await enter(me);

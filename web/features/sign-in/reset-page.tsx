@@ -14,7 +14,7 @@ export function ResetPage() {
   const enter = useAfterSignIn();
   const reset = useAction(async (form: FormData) =>
     enter(
-      await api<Me>('POST', '/api/password/reset', { secret: token, password: textOf(form, 'password') }),
+      await api<Me>('POST', '/api/v1/password/reset', { secret: token, password: textOf(form, 'password') }),
     ),
   );
   if (token === null) {

@@ -46,7 +46,7 @@ function SetupForm({ token }: { token: string }) {
   const enter = useAfterSignIn();
   const setUp = useAction(async (form: FormData) => {
     const name = textOf(form, 'account_name');
-    const me = await api<Me>('POST', '/api/setup', {
+    const me = await api<Me>('POST', '/api/v1/setup', {
       secret: token,
       email: textOf(form, 'email'),
       password: textOf(form, 'password'),

@@ -20,7 +20,7 @@ export function SignInPage() {
     const code = textOf(form, 'code');
     try {
       await enter(
-        await api<Me>('POST', '/api/session', {
+        await api<Me>('POST', '/api/v1/session', {
           email: textOf(form, 'email'),
           password: textOf(form, 'password'),
           ...(code === '' ? {} : { code }),

@@ -30,5 +30,5 @@ export function useFetched<T>(name: string | null, read: (name: string) => Promi
 }
 
 /** Public information about this relay. */
-export const useWelcome = (): Fetched<Welcome> => useFetched('/api/welcome', readWelcome);
+export const useWelcome = (): Fetched<Welcome> => useFetched('/api/v1/welcome', readWelcome);
 const readWelcome = (path: string): Promise<Welcome> => api<Welcome>('GET', path);

@@ -61,11 +61,11 @@ function SinkFields({
     mutationFn: async () => {
       const config = toConfig(form, ids);
       const saved = await (sink === null
-        ? api<ConfiguredSink>('POST', '/api/sinks', {
+        ? api<ConfiguredSink>('POST', '/api/v1/sinks', {
             ...{ name, config, account: account === '' ? null : account },
             after: start === 'now' ? 'now' : 0,
           })
-        : api<ConfiguredSink>('PUT', `/api/sinks/${sink.name}/config`, { config }));
+        : api<ConfiguredSink>('PUT', `/api/v1/sinks/${sink.name}/config`, { config }));
       announceChange(sink === null ? `Sink ${name} added.` : `Sink ${name} saved.`, saved);
       await queries.invalidateQueries({ queryKey: sinksQuery.queryKey });
       onSaved(saved);

@@ -20,7 +20,7 @@ export function MoveSink({
 }) {
   const [text, setText] = useState(String(position));
   const head = position + behind;
-  const move = useChange(() => api<Change>('PATCH', `/api/sinks/${name}`, { position: Number(text) }), {
+  const move = useChange(() => api<Change>('PATCH', `/api/v1/sinks/${name}`, { position: Number(text) }), {
     done: `Sink ${name} moved to position ${showCount(Number(text))}.`,
     invalidates: [sinksQuery.queryKey],
     onDone: onClose,

@@ -10,7 +10,7 @@ import { sinksQuery } from './sink-queries.ts';
 
 /** Removes a sink and its position permanently. */
 export function RemoveSink({ sink: { name, behind }, onClose }: { sink: SinkRow; onClose: () => void }) {
-  const remove = useChange(() => api<Change>('DELETE', `/api/sinks/${name}`), {
+  const remove = useChange(() => api<Change>('DELETE', `/api/v1/sinks/${name}`), {
     done: `Sink ${name} removed.`,
     invalidates: [sinksQuery.queryKey],
     onDone: onClose,

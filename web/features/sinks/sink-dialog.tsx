@@ -31,11 +31,11 @@ export function SinkDialog({ sink, mayChange, onClose, onOpen }: SinkDialogProps
   const [lastChange, setLastChange] = useState<{ done: string; change: Change } | null>(null);
   const refresh = (): Promise<void> => queries.invalidateQueries({ queryKey: sinksQuery.queryKey });
   const test = useMutation({
-    mutationFn: () => api('POST', `/api/sinks/${name}/test`),
+    mutationFn: () => api('POST', `/api/v1/sinks/${name}/test`),
     onSuccess: refresh,
   });
   const pause = useMutation({
-    mutationFn: (paused: boolean) => api<Change>('PATCH', `/api/sinks/${name}`, { paused }),
+    mutationFn: (paused: boolean) => api<Change>('PATCH', `/api/v1/sinks/${name}`, { paused }),
     onSuccess: (change, paused) => {
       const retries = state === 'failing' ? `${name} is retried now.` : `${name} resumed.`;
       setLastChange({ done: paused ? `${name} paused.` : retries, change });

@@ -9,7 +9,7 @@ const TEST_REFRESH_MS = 1_000;
 /** The sinks. Polled, because deliveries are not in the event log. */
 export const sinksQuery = queryOptions({
   queryKey: ['sinks'],
-  queryFn: async ({ signal }) => (await api<List<SinkRow>>('GET', '/api/sinks', undefined, signal)).data,
+  queryFn: async ({ signal }) => (await api<List<SinkRow>>('GET', '/api/v1/sinks', undefined, signal)).data,
   refetchInterval: ({ state: { data } }) =>
     data?.some(({ test }) => test?.state === 'pending') === true ? TEST_REFRESH_MS : REFRESH_MS,
   staleTime: REFRESH_MS,

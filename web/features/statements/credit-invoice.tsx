@@ -29,7 +29,7 @@ type CreditFormProps = { invoice: InvoiceRow; corrections: number; onClose: () =
 function CreditForm({ invoice, corrections, onClose }: CreditFormProps) {
   const [over, setOver] = useState<'corrections' | 'invoice'>(corrections > 0 ? 'corrections' : 'invoice');
   const [reason, setReason] = useState('');
-  const path = `/api/invoices/${invoice.number}`;
+  const path = `/api/v1/invoices/${invoice.number}`;
   const credit = useChange(
     () =>
       over === 'corrections'

@@ -18,11 +18,11 @@ export function EmailSettingsDialog({ account, emails, onClose }: EmailSettingsP
   const [day, setDay] = useState(String(emails.schedule.day));
   const save = useMutation({
     mutationFn: async () => {
-      await api('PUT', '/api/statement-emails/recipients', {
+      await api('PUT', '/api/v1/statement-emails/recipients', {
         account,
         recipients: recipients.split(/[\n,]/).filter((line) => line.trim() !== ''),
       });
-      await api('PUT', '/api/statement-emails/schedule', { enabled, day: Number(day) });
+      await api('PUT', '/api/v1/statement-emails/schedule', { enabled, day: Number(day) });
     },
     onSuccess: () => {
       announce({ text: 'Email settings saved.' });

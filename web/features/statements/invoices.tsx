@@ -85,12 +85,12 @@ const actions = (isAdministrator: boolean, onCredit: (row: InvoiceRow) => void):
     row.kind !== 'credit_note' ? (
       <span className="inline-flex flex-wrap justify-end gap-2">
         <Download
-          href={`/api/invoices/${row.number}?format=pdf`}
+          href={`/api/v1/invoices/${row.number}?format=pdf`}
           name="PDF"
           title={`Download ${row.name} as PDF`}
         />
         <Download
-          href={`/api/invoices/${row.number}?format=proof`}
+          href={`/api/v1/invoices/${row.number}?format=proof`}
           name="Proof"
           title={`Download ${row.name} with its proof`}
         />

@@ -27,7 +27,7 @@ export function IssueInvoiceDialog({ account: first, nowMs, onClose }: IssueInvo
   const [endUser, setEndUser] = useState('');
   const issue = useChange(
     () =>
-      api<InvoiceChange>('POST', '/api/invoices', {
+      api<InvoiceChange>('POST', '/api/v1/invoices', {
         account,
         period,
         ...(endUser === '' ? {} : { end_user: endUser }),

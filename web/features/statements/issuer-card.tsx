@@ -64,7 +64,7 @@ function IssuerDialog({ terms, onClose }: { terms: BillingTerms | null; onClose:
   const [rate, setRate] = useState(terms?.currency?.rate ?? '');
   const put = useChange(
     () =>
-      api<Change>('PUT', '/api/issuer', {
+      api<Change>('PUT', '/api/v1/issuer', {
         name,
         address: address.split('\n').filter((line) => line.trim() !== ''),
         series,

@@ -67,7 +67,7 @@ export function StatementsPage() {
             FORMATS.map(({ format, name }) => (
               <Download
                 key={format}
-                href={`/api/statements${queryString({ ...wanted, format })}`}
+                href={`/api/v1/statements${queryString({ ...wanted, format })}`}
                 name={name}
                 title={`Download the statement as ${name}`}
               />

@@ -23,7 +23,7 @@ export function SendStatementDialog({ account, emails, nowMs, onClose }: SendSta
     mutationFn: () =>
       api<SentStatement>(
         'POST',
-        '/api/statement-emails',
+        '/api/v1/statement-emails',
         document.includes('-') ? { account, period: document } : { invoice: Number(document) },
       ),
     onSuccess: async ({ count }) => {

@@ -90,7 +90,7 @@ const REFRESH_MS = 5_000;
 /** The system status. Polled, because it is not in the event log. */
 export const statusQuery = queryOptions({
   queryKey: ['status'],
-  queryFn: ({ signal }) => api<Status>('GET', '/api/status', undefined, signal),
+  queryFn: ({ signal }) => api<Status>('GET', '/api/v1/status', undefined, signal),
   refetchInterval: REFRESH_MS,
   staleTime: REFRESH_MS,
 });

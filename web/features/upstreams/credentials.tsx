@@ -81,7 +81,7 @@ function Credential({ upstream, credential, mayRemove, isLast, onChanged }: Cred
   const queries = useQueryClient();
   const [isSure, setSure] = useState(false);
   const remove = useMutation({
-    mutationFn: () => api<Change>('DELETE', `/api/upstreams/${upstream}/credentials/${id}`),
+    mutationFn: () => api<Change>('DELETE', `/api/v1/upstreams/${upstream}/credentials/${id}`),
     onSuccess: (change) => {
       onChanged({ done: `Credential ${label} removed. Revoke it at the provider as well.`, change });
       void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
@@ -159,7 +159,7 @@ function AddForm({ row: { name, terms }, labels, onChanged, onDone }: AddFormPro
   const add = useMutation({
     // Neither the input nor the response may reach the mutation cache.
     mutationFn: async () => {
-      const { event } = await api<CreatedCredential>('POST', `/api/upstreams/${name}/credentials`, {
+      const { event } = await api<CreatedCredential>('POST', `/api/v1/upstreams/${name}/credentials`, {
         label: label.trim(),
         secret: secret.trim(),
       });

@@ -33,7 +33,7 @@ export function EditModel({ model, models, upstreams, onClose }: EditModelProps)
   );
   const terms: ModelTerms =
     kind === 'alias' ? { alias_of: aliasOf.trim() } : { targets: typed.map(readTarget) };
-  const put = useChange(() => api<Change>('PUT', '/api/dispatch', { model: name.trim(), terms }), {
+  const put = useChange(() => api<Change>('PUT', '/api/v1/dispatch', { model: name.trim(), terms }), {
     done: `Model ${name.trim()} ${model === null ? 'added' : 'saved'}.`,
     invalidates: [dispatchQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,

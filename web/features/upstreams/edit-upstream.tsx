@@ -57,8 +57,8 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
   const save = useChange(
     () =>
       row
-        ? api<Change>('PATCH', `/api/upstreams/${row.name}`, { terms })
-        : api<Change>('POST', '/api/upstreams', { name, terms }),
+        ? api<Change>('PATCH', `/api/v1/upstreams/${row.name}`, { terms })
+        : api<Change>('POST', '/api/v1/upstreams', { name, terms }),
     {
       done: row ? `Upstream ${row.name} saved.` : `Upstream ${name} added.`,
       invalidates: [upstreamsQuery.queryKey, modelsQuery.queryKey],

@@ -29,7 +29,7 @@ export function RemoveUpstream({
   const blocking = affected.filter(({ isAll }) => isAll).map(({ model }) => `“${model}”`);
   const others = affected.filter(({ isAll }) => !isAll).map(({ model }) => `“${model}”`);
   const credentialCount = credentials.filter(({ source }) => source === 'log').length;
-  const remove = useChange(() => api<Change>('DELETE', `/api/upstreams/${name}`), {
+  const remove = useChange(() => api<Change>('DELETE', `/api/v1/upstreams/${name}`), {
     done: `Upstream ${name} removed.`,
     invalidates: [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,

@@ -21,7 +21,7 @@ export function RetireModel({
   onClose: () => void;
 }) {
   const next = listedBy(model, upstreams);
-  const retire = useChange(() => api<Change>('POST', '/api/dispatch/retire', { model }), {
+  const retire = useChange(() => api<Change>('POST', '/api/v1/dispatch/retire', { model }), {
     done: `Model ${model} retired.`,
     invalidates: [dispatchQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,

@@ -41,11 +41,11 @@ export function UpstreamDialog({
   const [lastChange, setLastChange] = useState<LastChange>(null);
   const refresh = (): void => void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
   const test = useMutation({
-    mutationFn: () => api<UpstreamTestResult>('POST', `/api/upstreams/${name}/test`),
+    mutationFn: () => api<UpstreamTestResult>('POST', `/api/v1/upstreams/${name}/test`),
     onSuccess: refresh,
   });
   const pause = useMutation({
-    mutationFn: (paused: boolean) => api<Change>('PATCH', `/api/upstreams/${name}`, { paused }),
+    mutationFn: (paused: boolean) => api<Change>('PATCH', `/api/v1/upstreams/${name}`, { paused }),
     onSuccess: (change, paused) => {
       setLastChange({
         done: paused ? `${name} paused. Running requests finish.` : `${name} resumed.`,

@@ -8,7 +8,7 @@ const REFRESH_MS = 5_000;
 /** The upstreams. Polled, because health is not in the event log. */
 export const upstreamsQuery = queryOptions({
   queryKey: ['upstreams'],
-  queryFn: ({ signal }) => api<UpstreamList>('GET', '/api/upstreams', undefined, signal),
+  queryFn: ({ signal }) => api<UpstreamList>('GET', '/api/v1/upstreams', undefined, signal),
   refetchInterval: REFRESH_MS,
   staleTime: REFRESH_MS,
 });
@@ -17,7 +17,7 @@ export const upstreamsQuery = queryOptions({
 export const dispatchQuery = queryOptions({
   queryKey: ['dispatch'],
   queryFn: async ({ signal }) =>
-    (await api<List<ModelRoute>>('GET', '/api/dispatch', undefined, signal)).data,
+    (await api<List<ModelRoute>>('GET', '/api/v1/dispatch', undefined, signal)).data,
 });
 
 /** An upstream's own model list, for suggestions. Empty if it is unavailable. */
@@ -28,7 +28,7 @@ export const ownModelsQuery = (upstream: string) =>
       (
         await api<UpstreamModels>(
           'GET',
-          `/api/upstreams/${encodeURIComponent(upstream)}/models`,
+          `/api/v1/upstreams/${encodeURIComponent(upstream)}/models`,
           undefined,
           signal,
         )

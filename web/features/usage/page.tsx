@@ -78,7 +78,7 @@ export function UsagePage() {
     <>
       <PageHead title="Usage" about="Requests, tokens and cost over time.">
         <Download
-          href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`}
+          href={`/api/v1/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`}
           name="CSV"
           title="Download the chart data as CSV"
         />

@@ -19,7 +19,7 @@ export const usageQuery = (wanted: UsageWanted) =>
     queryFn: async ({ signal }): Promise<UsageShown> => {
       const query = seriesQuery(wanted, Date.now());
       const get = (asked: Query): Promise<UsageReport> =>
-        api<UsageReport>('GET', `/api/usage${queryString(asked)}`, undefined, signal);
+        api<UsageReport>('GET', `/api/v1/usage${queryString(asked)}`, undefined, signal);
       const { bucket: _, group_by: __, ...whole } = query;
       // Whose pseudonyms they are is known by the account.
       const groups = wanted.needsAccount ? `account,${wanted.group}` : wanted.group;

@@ -11,7 +11,7 @@ export const adjustmentsQuery = (account: string) =>
     queryFn: ({ signal }) =>
       api<AdjustmentList>(
         'GET',
-        `/api/accounts/${encodeURIComponent(account)}/adjustments`,
+        `/api/v1/accounts/${encodeURIComponent(account)}/adjustments`,
         undefined,
         signal,
       ),

@@ -53,7 +53,7 @@ const TIMEOUT_MS = 30_000;
 
 /**
  * Sends a request to the dashboard's API.
- * @param path starts with `/api/`, with an encoded query.
+ * @param path starts with `/api/v1/`, with an encoded query.
  * @throws {ApiError} for any failure.
  */
 export async function api<T>(

@@ -36,7 +36,9 @@ const nameOf = ({ kind, pseudonym }: Pick<Attributed, 'kind' | 'pseudonym'>): st
 async function lookUp(account: string, batch: readonly Waiting[]): Promise<void> {
   try {
     const wanted = batch.map(({ kind, pseudonym }) => ({ kind, pseudonym }));
-    const { data } = await api<AttributionNames>('POST', `/api/accounts/${account}/attribution`, { wanted });
+    const { data } = await api<AttributionNames>('POST', `/api/v1/accounts/${account}/attribution`, {
+      wanted,
+    });
     const found = new Map(data.map((each) => [nameOf(each), each]));
     for (const each of batch) each.settle.resolve(found.get(nameOf(each)) ?? null);
   } catch (error) {
@@ -113,7 +115,7 @@ export async function findPseudonym(
       ? { pseudonym: text }
       : { problem: `To filter by ${KIND_NAMES[kind]}, choose an account first, or enter the pseudonym.` };
   const wanted = [{ kind, value: text }, ...(isPseudonym(text) ? [{ kind, pseudonym: text }] : [])];
-  const { data } = await api<AttributionNames>('POST', `/api/accounts/${account}/attribution`, { wanted });
+  const { data } = await api<AttributionNames>('POST', `/api/v1/accounts/${account}/attribution`, { wanted });
   const known = data.toReversed().find(({ value, erased }) => value !== null || erased);
   if (known) return { pseudonym: known.pseudonym };
   if (isPseudonym(text)) return { pseudonym: text };

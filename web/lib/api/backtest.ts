@@ -31,7 +31,7 @@ export function useBacktest(): State & {
     running.current = leave;
     setState({ state: 'running', done: 0, of: 0 });
     try {
-      const reply = await fetch('/api/backtests', {
+      const reply = await fetch('/api/v1/backtests', {
         method: 'POST',
         credentials: 'same-origin',
         headers: { 'content-type': 'application/json' },

@@ -10,7 +10,7 @@ export const limitsQuery = (account: string) =>
   queryOptions({
     queryKey: ['limits', account],
     queryFn: ({ signal }) =>
-      api<LimitList>('GET', `/api/limits${queryString({ account })}`, undefined, signal),
+      api<LimitList>('GET', `/api/v1/limits${queryString({ account })}`, undefined, signal),
     // Frames renew them only while a page shows them.
     staleTime: 0,
   });
@@ -63,7 +63,7 @@ export function useForecasts(
   const { data } = useQuery({
     queryKey: ['forecasts', account],
     queryFn: ({ signal }) =>
-      api<ForecastList>('GET', `/api/limits/forecasts${queryString({ account })}`, undefined, signal),
+      api<ForecastList>('GET', `/api/v1/limits/forecasts${queryString({ account })}`, undefined, signal),
     staleTime: FORECAST_MS,
     refetchInterval: FORECAST_MS,
   });

@@ -11,7 +11,7 @@ import { useMe } from './session.ts';
 /** The visible keys. */
 export const keysQuery = queryOptions({
   queryKey: ['keys'],
-  queryFn: async ({ signal }) => (await api<List<KeyRow>>('GET', '/api/keys', undefined, signal)).data,
+  queryFn: async ({ signal }) => (await api<List<KeyRow>>('GET', '/api/v1/keys', undefined, signal)).data,
   staleTime: 30_000,
 });
 
@@ -19,7 +19,7 @@ export const keysQuery = queryOptions({
 export const accountsQuery = queryOptions({
   queryKey: ['accounts'],
   queryFn: async ({ signal }) =>
-    (await api<List<AccountRow>>('GET', '/api/accounts', undefined, signal)).data,
+    (await api<List<AccountRow>>('GET', '/api/v1/accounts', undefined, signal)).data,
   staleTime: 30_000,
 });
 

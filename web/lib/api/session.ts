@@ -11,7 +11,7 @@ export const meQuery = queryOptions({
   queryKey: ['me'],
   queryFn: async ({ signal, client }): Promise<Me | null> => {
     try {
-      const me = await api<Me>('GET', '/api/me', undefined, signal);
+      const me = await api<Me>('GET', '/api/v1/me', undefined, signal);
       const before = client.getQueryData<Me | null>(['me']);
       // Drops cached data when the permissions changed.
       if (before && rightsOf(before) !== rightsOf(me))
@@ -28,7 +28,7 @@ export const meQuery = queryOptions({
 /** Public information about this relay. */
 export const welcomeQuery = queryOptions({
   queryKey: ['welcome'],
-  queryFn: ({ signal }) => api<Welcome>('GET', '/api/welcome', undefined, signal),
+  queryFn: ({ signal }) => api<Welcome>('GET', '/api/v1/welcome', undefined, signal),
   staleTime: 60_000,
 });
 

@@ -87,7 +87,7 @@ class Feed {
       status: this.#state.status === 'ended' ? 'connecting' : 'reconnecting',
       behindMs: this.#state.behindMs,
     });
-    const url = `/api/live${queryString({ ...this.#filter, after: this.#position })}`;
+    const url = `/api/v1/live${queryString({ ...this.#filter, after: this.#position })}`;
     const socket = new WebSocket(url, LIVE_PROTOCOL);
     this.#socket = socket;
     this.#hasReceived = false;
@@ -125,7 +125,7 @@ class Feed {
       return;
     }
     // Browsers don't report why a connection failed. This request finds out whether the session ended.
-    if (!this.#hasReceived) void api('GET', '/api/me').catch(() => {});
+    if (!this.#hasReceived) void api('GET', '/api/v1/me').catch(() => {});
     this.#set({ status: 'reconnecting', behindMs: this.#state.behindMs });
     // Jitter, so that not all pages reconnect at once after a restart.
     this.#retry = setTimeout(() => this.#connect(), this.#retryMs * (0.5 + Math.random() / 2));

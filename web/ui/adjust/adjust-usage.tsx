@@ -53,7 +53,7 @@ export function AdjustUsage({ account, quotas, ofKey = '', back, onDone }: Adjus
   const queries = useQueryClient();
   const post = useMutation({
     mutationFn: () =>
-      api<Change>('POST', `/api/accounts/${account}/adjustments`, {
+      api<Change>('POST', `/api/v1/accounts/${account}/adjustments`, {
         meter,
         amount,
         reason,

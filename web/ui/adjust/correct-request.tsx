@@ -68,7 +68,7 @@ export function CorrectRequest({ detail, back, onDone }: CorrectRequestProps) {
   const queries = useQueryClient();
   const post = useMutation({
     mutationFn: () =>
-      api<Change>('POST', `/api/requests/${detail.request}/corrections`, {
+      api<Change>('POST', `/api/v1/requests/${detail.request}/corrections`, {
         // Without it the upstream cost would change as the charge does.
         upstream_cost_nanousd: 0,
         ...Object.fromEntries(deltas),

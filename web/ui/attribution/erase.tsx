@@ -32,7 +32,8 @@ export function EraseAttributed({ attributed, accountName, onBack, onDone }: Era
   const [typed, setTyped] = useState('');
   const queries = useQueryClient();
   const erase = useMutation({
-    mutationFn: () => api<Change>('POST', `/api/accounts/${account}/attribution/erase`, { kind, pseudonym }),
+    mutationFn: () =>
+      api<Change>('POST', `/api/v1/accounts/${account}/attribution/erase`, { kind, pseudonym }),
     onSuccess: async (change) => {
       onDone(change);
       await queries.invalidateQueries({ queryKey: ATTRIBUTION_KEY });
