@@ -4,6 +4,7 @@ import { run as faults } from './faults.ts';
 import { run as frames } from './frames.ts';
 import { run as http } from './http.ts';
 import { run as json } from './json.ts';
+import { run as properties } from './properties.ts';
 import { run as sql } from './sql.ts';
 import { run as sse } from './sse.ts';
 import { run as upstream } from './upstream.ts';
@@ -15,7 +16,7 @@ import { run as upstream } from './upstream.ts';
 const TARGETS: Record<
   string,
   (random: ReturnType<typeof randomFrom>, budget: { ms: number }) => Promise<{ violations: string[] }>
-> = { faults, frames, http, json, sql, sse, upstream };
+> = { faults, frames, http, json, properties, sql, sse, upstream };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

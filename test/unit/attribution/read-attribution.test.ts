@@ -12,6 +12,7 @@ import {
 } from '#server/attribution/sources.ts';
 import { normalizeValue, VALUE_BYTES_MAX } from '#db/attribution/value.ts';
 import { scanObject } from '#server/wire/json.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 type Headers = Record<string, string>;
 
@@ -248,6 +249,6 @@ test('reads whatever a client sends, without an error and within bounds', () => 
       const isDistinct = tags.length <= 8 && new Set(tags).size === tags.length;
       return isDistinct && [endUser, session, ...tags].every(isValid) && unusable >= 0;
     }),
-    { numRuns: 10_000 },
+    runs(2_000),
   );
 });

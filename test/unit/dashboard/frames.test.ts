@@ -11,6 +11,7 @@ import { progressPayloads, readProgress } from '#server/feed/progress.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { Watch } from '#server/feed/watch.ts';
 import { anyEvent } from '../../support/log/arbitrary-event.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const AT = new Date('2027-01-31T12:00:00.000Z');
 const ACCOUNTS = ['Account1', 'Account2'];
@@ -120,7 +121,7 @@ describe('a page of the log', () => {
           if (messages.length > 0) expect(messages.at(-1)?.position).toBe(events.at(-1)?.position);
         },
       ),
-      { numRuns: 300 },
+      runs(100),
     );
   });
 

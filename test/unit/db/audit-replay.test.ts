@@ -27,6 +27,7 @@ import {
   UPSTREAMS,
 } from '../../support/projections/history-steps.ts';
 import { foldQuotas } from '../../support/projections/projection-quotas.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -144,7 +145,7 @@ describe('replay state', () => {
           ).toEqual([]);
         },
       ),
-      { numRuns: 60 },
+      runs(25),
     );
   });
 });
@@ -203,7 +204,7 @@ describe('statements', () => {
           expect(statements.endings).toBe(own.reduce((all, each) => all + each.requests, 0));
         }
       }),
-      { numRuns: 40 },
+      runs(16),
     );
   });
 
@@ -249,7 +250,7 @@ describe('statements', () => {
         expect(sum('estimated_cost_nanousd')).toBe(costs(estimated));
         if (tag !== undefined) expect(own.flatMap(({ adjustments }) => adjustments)).toEqual([]);
       }),
-      { numRuns: 40 },
+      runs(16),
     );
   });
 

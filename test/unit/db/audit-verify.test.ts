@@ -18,6 +18,7 @@ import {
 import { AT, type ColumnName, FIELDS } from '#db/log/columns.ts';
 import { cellsOf, textCell } from '#db/log/line.ts';
 import { GrowingTree } from '../../support/audit/growing-tree.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const LOG = '0199aaaa-0000-7000-8000-000000000000';
 
@@ -178,7 +179,7 @@ describe('log verifier', () => {
         expect(tree?.root()).toEqual(whole.root());
         expect(verify(made, null).findings).toEqual([]);
       }),
-      { numRuns: 30 },
+      runs(10),
     );
   });
 
@@ -204,7 +205,7 @@ describe('log verifier', () => {
           if (found?.position !== position) expect(found?.to).toBeGreaterThanOrEqual(position);
         },
       ),
-      { numRuns: 300 },
+      runs(100),
     );
   });
 
@@ -231,7 +232,7 @@ describe('log verifier', () => {
           }
         },
       ),
-      { numRuns: 300 },
+      runs(100),
     );
   });
 
@@ -259,7 +260,7 @@ describe('log verifier', () => {
         const [found] = verify(changed, null).findings;
         expect(found).toMatchObject({ position: from, to: last, table: 'log' });
       }),
-      { numRuns: 100 },
+      runs(35),
     );
   });
 
@@ -301,7 +302,7 @@ describe('log verifier', () => {
           }
         },
       ),
-      { numRuns: 200 },
+      runs(70),
     );
   });
 
@@ -328,7 +329,7 @@ describe('log verifier', () => {
             });
         },
       ),
-      { numRuns: 200 },
+      runs(70),
     );
   });
 
@@ -351,7 +352,7 @@ describe('log verifier', () => {
           },
         ]);
       }),
-      { numRuns: 100 },
+      runs(35),
     );
   });
 
@@ -418,7 +419,7 @@ describe('lines', () => {
           expect(checkEvent(line)).toMatchObject({ problem: null, control: null });
         }
       }),
-      { numRuns: 1_000 },
+      runs(250),
     );
     for (const position of [1, 2, 3]) {
       const line = lineOf(eventAt(position));

@@ -5,13 +5,14 @@ import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
 import { EVENT_CODES, type Event, parseEvent } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { anyControlEvent, anyEvent } from '../../support/log/arbitrary-event.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 test('every event of the vocabulary is read as what it is', () => {
   fc.assert(
     fc.property(anyEvent, (event) => {
       expect(parseEvent(event)).toStrictEqual(event);
     }),
-    { numRuns: 500 },
+    runs(175),
   );
 });
 
@@ -86,7 +87,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
               `${field}: ${JSON.stringify(wrong)}`,
             ).toThrow();
     }),
-    { numRuns: 500 },
+    runs(175),
   );
 });
 

@@ -7,6 +7,7 @@ import { MARKUP_MAX, MARKUP_MIN, type PriceTerms, type UnitCounts } from '#db/pr
 import { rateAt, scheduleOf } from '#db/pricing/schedule.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { anyRate, anyRule, SERVICE_TIERS } from '../../support/log/arbitrary-price.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const MINUTE = Math.floor(Date.UTC(2026, 5, 1) / 60_000);
 const tokens = fc.oneof(fc.nat(2_000_000), fc.nat(100), fc.nat(TOKENS_MAX));
@@ -63,7 +64,6 @@ const unitsOf = ({ details }: Usage): UnitCounts => ({
   web_search: details?.web_searches ?? 0,
   tool_call: details?.tool_calls ?? 0,
 });
-const runs = { numRuns: 3_000 };
 
 describe('the bound of a cost', () => {
   test('is at least the cost under any condition, and grows with the tokens', () => {
@@ -100,7 +100,7 @@ describe('the bound of a cost', () => {
           ).toBeGreaterThanOrEqual(bound);
         },
       ),
-      runs,
+      runs(800),
     );
   });
 
@@ -113,7 +113,7 @@ describe('the bound of a cost', () => {
           costBound(highestCost(schedule, basis, input, MINUTE), input, output),
         );
       }),
-      runs,
+      runs(800),
     );
   });
 
@@ -153,7 +153,7 @@ describe('the reply that an amount pays for', () => {
         expect(costBound(bound, input, Math.min(count, TOKENS_MAX))).toBeLessThanOrEqual(cost);
         if (count < TOKENS_MAX) expect(costBound(bound, input, count + 1)).toBeGreaterThan(cost);
       }),
-      runs,
+      runs(800),
     );
   });
 

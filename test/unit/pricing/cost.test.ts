@@ -7,6 +7,7 @@ import { MARKUP_MAX, MARKUP_MIN, priceOfPart, type Rate, TOKEN_CLASSES } from '#
 import { scheduleOf } from '#db/pricing/schedule.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { anyRate } from '../../support/log/arbitrary-price.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const count = fc.oneof(
   fc.nat(TOKENS_MAX),
@@ -87,7 +88,6 @@ function reference(usage: Usage, rate: Rate, markup: number): { cost: bigint; un
 
 const rounded = (usage: Usage, rate: Rate, markup = 0): number =>
   roundCost(costOf(usage, scheduleOf({ base: rate }).base), markup);
-const runs = { numRuns: 3_000 };
 
 describe('the cost of a request', () => {
   test('equals the rational sum of its products, rounded once, with every class and unit', () => {
@@ -98,7 +98,7 @@ describe('the cost of a request', () => {
         expect(BigInt(roundCost(exact, markup))).toBe(cost);
         expect(exact.unpriced ?? []).toEqual(unpriced);
       }),
-      runs,
+      runs(800),
     );
   });
 
@@ -111,7 +111,7 @@ describe('the cost of a request', () => {
         expect(output + reasoning + audio_output + image_output).toBe(usage.output);
         expect(Object.values(input).reduce((sum, each) => sum + each, 0)).toBe(usage.input);
       }),
-      runs,
+      runs(800),
     );
   });
 
@@ -138,7 +138,7 @@ describe('the cost of a request', () => {
         fc.pre(both.input <= TOKENS_MAX && both.output <= TOKENS_MAX);
         expect(exactly(both, rate)).toBe(exactly(one, rate) + exactly(other, rate));
       }),
-      runs,
+      runs(800),
     );
   });
 
@@ -188,7 +188,7 @@ describe('the cost of a request', () => {
       fc.property(consistent, anyRate, anyMarkup, fc.nat(1_000_000), (usage, rate, markup, more) => {
         expect(rounded(add(usage, more), rate, markup)).toBeGreaterThanOrEqual(rounded(usage, rate, markup));
       }),
-      { numRuns: 300 },
+      runs(100),
     );
   });
 

@@ -5,6 +5,7 @@ import { PROTOCOLS, type Protocol } from '#server/protocols/protocol.ts';
 import { TranslatedSse } from '#server/protocols/translated-sse.ts';
 import { UPSTREAMS } from '#server/protocols/upstreams.ts';
 import { type Pair, PAIRS, READERS, readBody, readStream } from '../../support/protocols/read-replies.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 import { providerCallOf } from '../../support/protocols/provider-call.ts';
 import {
   bodyOf,
@@ -53,6 +54,7 @@ describe.each(PROTOCOLS)('a reply in %s', (protocol) => {
         expect(foundIn(readStream(protocol, stream))).toEqual(foundIn(reply.events));
         expect(foundIn(readBody(protocol, bodyOf(protocol, reply)))).toEqual(foundIn(reply.events));
       }),
+      runs(30),
     );
   });
 });
@@ -70,6 +72,7 @@ describe.each(PAIRS)('a reply of $upstream to a client of $client', (pair) => {
         expect(sse.usage).toEqual(reply.usage);
         expect(usageIn(client, whole)).toEqual(reply.usage);
       }),
+      runs(30),
     );
   });
 
@@ -84,6 +87,7 @@ describe.each(PAIRS)('a reply of $upstream to a client of $client', (pair) => {
         const reported = UPSTREAMS[client].json(written)?.usage ?? null;
         expect(reported).toEqual(reply.usage);
       }),
+      runs(30),
     );
   });
 
@@ -105,6 +109,7 @@ describe.each(PAIRS)('a reply of $upstream to a client of $client', (pair) => {
         expect(reader.complete).toBe(sse.complete);
         expect(whole === '' || whole.endsWith('\n\n')).toBe(true);
       }),
+      runs(30),
     );
   });
 });

@@ -10,6 +10,7 @@ import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
 import { ChatSse } from '#server/providers/openai/sse.ts';
 import { readChatBody } from '../../support/wire/chat-body.ts';
 import { chunksOf, run } from '../../support/wire/arbitrary-sse.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 /**
  * Replies recorded from OpenAI-compatible providers, and how the relay reads them. Fixtures of OpenAI itself
@@ -261,7 +262,7 @@ describe.each(cases(STREAMS))('%s: the streamed reply %s', (dialect, file, expec
           failed: tap.failed,
         }).toMatchObject(expected);
       }),
-      { numRuns: 30 },
+      runs(10),
     );
   });
 

@@ -11,6 +11,7 @@ import {
   isComplete,
   run,
 } from '../../support/wire/arbitrary-sse.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const USAGE_ONLY =
   '{"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}';
@@ -49,7 +50,7 @@ describe('bytes', () => {
         const { output } = run(new ChatSse(strip), chunksOf(input, sizes));
         expect(output.toString('latin1')).toBe(Buffer.concat(expected).toString('latin1'));
       }),
-      { numRuns: 1_500 },
+      runs(400),
     );
   });
 
@@ -73,7 +74,7 @@ describe('bytes', () => {
           expect(tap.insideEvent).toBe(false);
         }
       }),
-      { numRuns: 1_000 },
+      runs(250),
     );
   });
 

@@ -4,6 +4,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { publicId, randomBase62, toBase62, uuidv7 } from '#db/ids.ts';
 import { createSecret, digestSecret, keyIdOf, sameDigest } from '#server/secrets/key-secret.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const base62 = (length: number): fc.Arbitrary<string> =>
@@ -65,7 +66,7 @@ describe('a secret', () => {
           }
         }
       }),
-      { numRuns: 30 },
+      runs(10),
     );
   });
 

@@ -7,6 +7,7 @@ import { type BodyChanges, bodyForUpstream, restoreBody } from '#server/wire/spl
 import { acquireSlab, SLACK_BYTES } from '#server/wire/slabs.ts';
 import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
 import { blanks, hasNoBackslash, valueText } from '../../support/wire/json-text.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 /** A body as the relay holds it: in a slab that still has the bytes of others in it, or by itself. */
 function held(text: string, inSlab: boolean): Body {
@@ -101,7 +102,7 @@ describe('a streamed request that did not ask for usage', () => {
         });
       }),
       // A slab is a megabyte to fill.
-      { numRuns: inSlab ? 100 : 1_000 },
+      runs(inSlab ? 35 : 250),
     );
   });
 
@@ -118,7 +119,7 @@ describe('a streamed request that did not ask for usage', () => {
         expect(after.slice(0, head.length)).toBe(head);
         expect(after.slice(after.length - tail.length)).toBe(tail);
       }),
-      { numRuns: inSlab ? 100 : 1_000 },
+      runs(inSlab ? 35 : 250),
     );
   });
 
@@ -185,7 +186,7 @@ describe('a limit on the reply', () => {
           const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
           expect(after).toStrictEqual({ ...before, [member ?? 'max_tokens']: limit });
         }),
-        { numRuns: inSlab ? 50 : 500 },
+        runs(inSlab ? 20 : 175),
       );
     },
   );
@@ -229,7 +230,7 @@ describe('the name of the model', () => {
           const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
           expect(after).toStrictEqual({ ...before, model });
         }),
-        { numRuns: inSlab ? 50 : 500 },
+        runs(inSlab ? 20 : 175),
       );
     },
   );
@@ -285,7 +286,7 @@ describe('a body that goes to one upstream after another', () => {
         restoreBody(body);
         expect(body.bytes.toString()).toBe(text);
       }),
-      { numRuns: inSlab ? 60 : 500 },
+      runs(inSlab ? 25 : 175),
     );
   });
 });

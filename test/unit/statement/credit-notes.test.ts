@@ -13,6 +13,7 @@ import {
 } from '#db/statement/invoices.ts';
 import { correctInvoice, creditInvoice, issueInvoice } from '#server/decide/invoice.ts';
 import { accepted, settled } from '../../support/log/log-writer.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 /** Months of one account, in which calls end, are corrected and are billed in any order. */
 
@@ -159,7 +160,7 @@ test('invoices and credit notes bill each charge and each correction once, in an
       const events: BillingEvent[] = billingEventsOf(books.events);
       expect(events.map(({ number }) => number)).toEqual(events.map((_, index) => index + 1));
     }),
-    { numRuns: 300 },
+    runs(100),
   );
 });
 

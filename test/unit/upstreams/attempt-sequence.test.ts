@@ -9,6 +9,7 @@ import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#serve
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const failureOf = (problem: FailureCause, retryAfterMs: number | null = null): AttemptFailure => ({
   error: new ApiError('upstream_error'),
@@ -205,7 +206,7 @@ test('attempts are bounded, all reported, spaced by the backoff, and none is lef
         expect(healths(upstreams).every(({ running }) => running === 0)).toBe(true);
       },
     ),
-    { numRuns: 500 },
+    runs(175),
   );
   expect(longest).toBe(ATTEMPTS_MAX);
 });

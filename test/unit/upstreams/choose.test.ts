@@ -4,6 +4,7 @@ import { choose } from '#server/upstreams/choose.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { Target } from '#server/upstreams/target.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 const NONE: readonly never[] = [];
 /** Evenly over what dispatch asks of chance. */
@@ -41,7 +42,7 @@ describe('among the targets of an order', () => {
         // Targets without weight are used when the others have failed, and one of them is chosen.
         else expect(Math.max(...found)).toBe(1);
       }),
-      { numRuns: 40 },
+      runs(16),
     );
   });
 
@@ -149,7 +150,7 @@ test('a call that fails everywhere is sent to each pool once, in the order of th
         );
       },
     ),
-    { numRuns: 500 },
+    runs(175),
   );
 });
 

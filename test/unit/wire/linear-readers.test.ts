@@ -10,6 +10,7 @@ import { readObjects } from '../../../web/lib/api/ndjson.ts';
 import { EventReader } from '../../../web/lib/api/sse.ts';
 import { chunksOf } from '../../support/wire/arbitrary-sse.ts';
 import { countBytesRead } from '../../support/wire/count-bytes.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 /** How often each byte may be looked at: by each of a dozen searches, and copied a few times. */
 const LOOKS_MAX = 40;
@@ -85,7 +86,7 @@ describe.each(READERS)('a streamed %s', (_, open, bytesOf) => {
         expect(divided).toEqual(whole);
         expect(looks).toBeLessThanOrEqual(LOOKS_MAX * bytes.length);
       }),
-      { numRuns: 25 },
+      runs(10),
     );
   });
 });

@@ -8,6 +8,7 @@ import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { Redactor } from '#server/wire/redactor.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import { chunksOf } from '../../support/wire/arbitrary-sse.ts';
+import { runs } from '../../fuzz/property-runs.ts';
 
 /** Letters and digits, so that a rest of them is found whatever the encoding. */
 const letters = fc.string({
@@ -130,7 +131,7 @@ describe.each(Object.entries(PLACES))('a credential in %s', (place, relayed) => 
               expect(() => JSON.parse(line.replace(/^data: /, '')) as unknown).not.toThrow();
         },
       ),
-      { numRuns: 25 },
+      runs(10),
     );
   });
 
