@@ -15,6 +15,8 @@ export class WorkerInstance {
   readonly #log: Logger;
   readonly session: InstanceSession;
   #knownDead = new Set<number>();
+  /** Called when so many open requests of a dead instance were recorded as abandoned. */
+  onRecovered: (abandoned: number) => void = () => undefined;
   /** Called when another instance is found to be dead. */
   onPeerDeath: () => void = () => undefined;
 
@@ -36,6 +38,7 @@ export class WorkerInstance {
   }
 
   noteRecovered(peer: number, abandoned: number): void {
+    this.onRecovered(abandoned);
     this.#log.warn(
       { instance: peer, abandoned },
       'dead instance recovered; its open requests were abandoned',

@@ -18,16 +18,21 @@ const FAILED = `insert into daybook.job_status as s (task, failures, failing_sin
 const SUCCEEDED = `insert into daybook.job_status (task, succeeded_at) values ($1, statement_timestamp())
   on conflict (task) do update set failures = 0, failing_since = null, succeeded_at = excluded.succeeded_at`;
 
+/** Sees each end of a run. */
+export type JobObserver = { ended(task: string, outcome: 'succeeded' | 'failed'): void };
+
 type Query = (text: string, values: unknown[]) => Promise<QueryResult>;
 
 /** Reports the ends of jobs. Its own failures are logged and never fail a job. */
 export class JobReports {
   readonly #query: Query;
   readonly #log: Logger;
+  readonly #observer: JobObserver | null;
   /** When the success of a task was recorded last, by `performance.now()`. */
   readonly #recordedMs = new Map<string, number>();
 
-  constructor(query: Query, log: Logger) {
+  constructor(query: Query, log: Logger, observer: JobObserver | null = null) {
+    this.#observer = observer;
     this.#query = query;
     this.#log = log;
   }
@@ -36,10 +41,12 @@ export class JobReports {
   async failed(task: string, error: unknown): Promise<void> {
     this.#log.warn({ task, ...errorFields(error) }, 'job failed; it will run again');
     this.#recordedMs.delete(task);
+    this.#observer?.ended(task, 'failed');
     await this.#record(FAILED, [task, reasonOf(error)]);
   }
 
   async succeeded(task: string): Promise<void> {
+    this.#observer?.ended(task, 'succeeded');
     const nowMs = performance.now();
     if (nowMs - (this.#recordedMs.get(task) ?? -Infinity) < SUCCESS_EVERY_MS) return;
     this.#recordedMs.set(task, nowMs);

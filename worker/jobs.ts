@@ -5,7 +5,7 @@ import type { PoolClient } from 'pg';
 import { openPool, type Store } from '#db/postgres/connect.ts';
 import { CRONTAB } from './crontab.ts';
 import { FREE_EVERY_MS, freeHeldJobs } from './orphaned-jobs.ts';
-import { JobReports } from './job-status.ts';
+import { type JobObserver, JobReports } from './job-status.ts';
 import { keepRepeating } from './repeat.ts';
 import { sinkDeliveries } from './sinks/sink-deliveries.ts';
 import { PROJECT_JOB, repeatedTasks, taskList, type Work } from './task-list.ts';
@@ -38,12 +38,19 @@ const RECORD_END_MS = 0;
  */
 const RECORD_LAST_MS = 1_000;
 
-/** Runs jobs from the queue until stopped, and reconnects a queue that lost its connection. */
-export function keepRunning(store: Store, work: Work): { stop(): Promise<void> } {
+/**
+ * Runs jobs from the queue until stopped, and reconnects a queue that lost its connection.
+ * @param observer sees the end of each run.
+ */
+export function keepRunning(
+  store: Store,
+  work: Work,
+  observer: JobObserver | null = null,
+): { stop(): Promise<void> } {
   const { log } = work;
   const stopping = new AbortController();
   const pool = retryConnects(openPool({ ...store.config('worker'), max: CONNECTIONS_MAX }), stopping.signal);
-  const reports = new JobReports((text, values) => pool.query(text, values), log);
+  const reports = new JobReports((text, values) => pool.query(text, values), log, observer);
   let runner: Runner | undefined;
   /** Resolves when no job of the queue runs any more. */
   let jobsEnded = Promise.resolve();

@@ -6,6 +6,7 @@ import { keepRunning } from './jobs.ts';
 import { WorkerInstance } from './instance.ts';
 import { prepareQueue } from './queue.ts';
 import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
+import { answerScrapes } from '#db/telemetry/scrape-channel.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { watchProcessFaults } from '#db/diagnostics/process-faults.ts';
 import { exitNow, exitProcess, standardError } from '#db/diagnostics/process-output.ts';
@@ -38,7 +39,12 @@ async function main(): Promise<void> {
   const instance = new WorkerInstance(connect, log);
   await instance.session.register();
   const connectOwner = (timeoutMs: number) => connectAs(store, 'owner', timeoutMs);
-  const jobs = keepRunning(store, { config, log, instance, connect, connectOwner });
+  // Its modules are loaded only where metrics are on.
+  const metrics =
+    config.METRICS_PORT === undefined ? null : new (await import('./metrics.ts')).WorkerMetrics(instance);
+  if (metrics && isChild) answerScrapes(() => metrics.scrape());
+  else await metrics?.serve(config, () => connect(), log);
+  const jobs = keepRunning(store, { config, log, instance, connect, connectOwner }, metrics);
 
   let stopping = false;
   const stop = (): void => {

@@ -6,7 +6,8 @@ import { usageBuckets } from '#db/forecast/read-history.ts';
 import { usedBudgets } from '../../worker/tasks/watch-budgets.ts';
 import { notableHours } from '../../worker/tasks/watch-usage.ts';
 import { changedQuotas } from '../../worker/tasks/watch-quotas.ts';
-import { endingKeys, unprojected, upstreamFigures } from '../../worker/tasks/watch-service.ts';
+import { selectUnprojected } from '#db/projections/state.ts';
+import { endingKeys, upstreamFigures } from '../../worker/tasks/watch-service.ts';
 
 /** One query that a worker repeats for as long as it runs. Its cost must not grow with the history. */
 export type Monitor = {
@@ -24,7 +25,7 @@ export const MONITORS: readonly Monitor[] = [
     indexes: ['request_accepted_at_idx'],
   },
   { name: 'watch_keys', query: endingKeys(7).compile(), indexes: ['key_expires'] },
-  { name: 'watch_projections', query: unprojected().compile(), indexes: ['log_batch_pkey'] },
+  { name: 'watch_projections', query: selectUnprojected().compile(), indexes: ['log_batch_pkey'] },
   {
     name: 'watch_quotas, nothing new',
     query: changedQuotas('quota', '1000000000000', '1000000001000').compile(),

@@ -22,4 +22,8 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(words: T) 
 
 export const PostgresUrl = z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://');
 
+export const BearerToken = z
+  .string()
+  .regex(/^[\x21-\x7e]{16,}$/, 'must be at least 16 printable ASCII characters without blanks');
+
 export const LogLevel = oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { StoreError } from '#db/postgres/connect.ts';
-import { LogLevel, oneOf, PostgresUrl, wholeNumber } from '#db/configuration/values.ts';
+import { BearerToken, LogLevel, oneOf, PostgresUrl, wholeNumber } from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
 
 /** A larger number of days is a typing error: a century is forever in practice. */
@@ -37,11 +37,16 @@ const Environment = z.object({
     .regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://')
     .optional(),
   SMTP_FROM: z.string().optional(),
+  /** The port of `/metrics`; unset: there are no metrics. A worker beside a server reports by that one's. */
+  METRICS_PORT: wholeNumber(0, 65535).optional(),
+  METRICS_HOST: z.string().default('127.0.0.1'),
+  /** The bearer token that `/metrics` asks for; unset: none. */
+  METRICS_TOKEN: BearerToken.optional(),
   LOG_LEVEL: LogLevel.default('info'),
 });
 
 /** Each may stand in a file that `<NAME>_FILE` names. */
-const SECRETS = ['DATABASE_URL', 'SERVICE_DATABASE_URL', 'SMTP_URL'];
+const SECRETS = ['DATABASE_URL', 'SERVICE_DATABASE_URL', 'SMTP_URL', 'METRICS_TOKEN'];
 
 export type WorkerConfig = z.infer<typeof Environment>;
 

@@ -90,3 +90,16 @@ export async function readProjectionStatus(client: ClientBase): Promise<Projecti
     rebuilt_at: row.rebuilt_at,
   }));
 }
+
+/** The age of the first event not yet projected; the last projected event can be much older. */
+export function selectUnprojected() {
+  const slowest = db
+    .selectFrom('daybook.projection')
+    .select(({ fn }) => [fn.min('position').as('position'), sql<string>`daybook.head(${SHARD})`.as('head')]);
+  return db.selectFrom(slowest.as('p')).select([
+    sql<number>`(p.head - p.position)::float8`.as('events'),
+    sql<number>`coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
+      from daybook.log_batch l where l.shard = ${SHARD} and l.last_position > p.position
+      order by l.last_position limit 1), 0)::float8`.as('ms'),
+  ]);
+}

@@ -2,8 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import { faultFields } from '#db/diagnostics/error-fields.ts';
 import type { EndReason } from '#db/events/endings.ts';
 import type { EventOf } from '#db/events/events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
 import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
 import { CLIENT_ID_CHARACTERS_MAX } from '#server/diagnostics/bounds.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
@@ -41,6 +43,7 @@ export class RequestDiagnostics {
   readonly #requestId: string;
   readonly #path: string;
   readonly #trustedProxies: AddressSet | null;
+  readonly #observer: CallObserver | null;
   #isLogged = false;
 
   constructor(
@@ -50,13 +53,20 @@ export class RequestDiagnostics {
       requestId,
       path,
       trustedProxies,
-    }: { requestId: string; path: string; trustedProxies: AddressSet | null },
+      observer = null,
+    }: {
+      requestId: string;
+      path: string;
+      trustedProxies: AddressSet | null;
+      observer?: CallObserver | null;
+    },
   ) {
     this.#log = log;
     this.#request = request;
     this.#requestId = requestId;
     this.#path = path;
     this.#trustedProxies = trustedProxies;
+    this.#observer = observer;
   }
 
   /**
@@ -72,6 +82,7 @@ export class RequestDiagnostics {
   rejected({ code, status, param }: Pick<ApiError, 'code' | 'status' | 'param'>): void {
     if (this.#isLogged) return;
     this.#isLogged = true;
+    this.#observer?.rejected({ code, status });
     const { method = '' } = this.#request;
     const fields = () => ({
       ...this.#ids(),
@@ -96,6 +107,11 @@ export class RequestDiagnostics {
     if (reason === 'completed') this.#log.debug(fields, 'request completed');
     else if (CLIENT_ENDS.has(reason)) this.#log.rejected(fields, 'request ended early');
     else this.#log.failed(fields, 'request failed');
+  }
+
+  /** An attempt at an upstream has ended, with whatever outcome. */
+  attemptEnded(attempt: Attempt): void {
+    this.#observer?.attempted(attempt);
   }
 
   attemptFailed({ upstream, credential, cause, attempt, durationMs, next, isClients }: FailedAttempt): void {

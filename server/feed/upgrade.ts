@@ -70,8 +70,10 @@ export class Live {
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void {
     const requestId = uuidv7();
-    const { requestLog, trustedProxies } = this.#relay;
-    const diagnostics = new RequestDiagnostics(requestLog, request, { requestId, path, trustedProxies });
+    const { requestLog, trustedProxies, observer } = this.#relay;
+    const diagnostics = new RequestDiagnostics(requestLog, request, {
+      ...{ requestId, path, trustedProxies, observer },
+    });
     const refuse = (refusal: ApiError): void => {
       diagnostics.rejected(refusal);
       refuseHandshake(socket, refusal, requestId);

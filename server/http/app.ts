@@ -17,7 +17,8 @@ import { limitConnections } from '#server/http/connection-limit.ts';
 import { serveHalfClosed } from '#server/http/half-closed.ts';
 import { countTokens } from '#server/counting/count-tokens.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
-import { presentsToken, readReadiness } from '#server/http/readiness.ts';
+import { presentsToken } from '#db/secrets/presents-token.ts';
+import { readReadiness } from '#server/http/readiness.ts';
 import { closeAfterReplies, endLingering } from '#server/http/lingering-close.ts';
 import { checkHeaders } from '#server/http/check-headers.ts';
 import { afterReplies, awaitsReply, pipelined } from '#server/http/pipeline.ts';
@@ -163,7 +164,11 @@ export function createServer(app: App): Server {
 }
 
 /** The headers and the error format of every reply to a request, as clients of its path expect them. */
-function replyTo({ requestLog, trustedProxies }: Relay, request: IncomingMessage, path: string): Reply {
+function replyTo(
+  { requestLog, trustedProxies, observer }: Relay,
+  request: IncomingMessage,
+  path: string,
+): Reply {
   const requestId = uuidv7();
   const { headers } = request;
   const { errorFormat: shape, requestIdHeader } = errorFormatOf(path);
@@ -172,7 +177,7 @@ function replyTo({ requestLog, trustedProxies }: Relay, request: IncomingMessage
     requestId,
     extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId],
     errorFormat: shape,
-    diagnostics: new RequestDiagnostics(requestLog, request, { requestId, path, trustedProxies }),
+    diagnostics: new RequestDiagnostics(requestLog, request, { requestId, path, trustedProxies, observer }),
   };
 }
 

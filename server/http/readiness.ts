@@ -1,5 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
 import type { Relay } from '#server/relay/relay.ts';
 
 /** The reply of `/readyz`. */
@@ -15,7 +13,7 @@ type ReadinessDetails = {
   draining: boolean;
 };
 
-/** Whether this process accepts calls. @param isOperator see {@link presentsToken}. */
+/** Whether this process accepts calls. @param isOperator whether it presents READYZ_TOKEN. */
 export function readReadiness(
   { phase, readModel, fencing, instance }: Relay,
   isOperator: boolean,
@@ -37,11 +35,4 @@ export function readReadiness(
     event_loop_delay_ms: Math.round(fencing.delayMs),
     draining: phase !== 'serving',
   };
-}
-
-/** Whether a request carries this token as `Authorization: Bearer`. Nothing does where none is set. */
-export function presentsToken({ headers }: IncomingMessage, token: string | undefined): boolean {
-  if (token === undefined) return false;
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${token}`));
 }

@@ -14,6 +14,7 @@ import {
 } from '#server/instance/bounds.ts';
 import { NotificationPace } from '#server/instance/notification-pace.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 
 /**
  * Group commit: many callers, one append.
@@ -67,6 +68,8 @@ export type AppenderOptions = {
   onFenced: () => void;
   /** Called with each failed attempt, and with events that had to be dropped. */
   onError: (problem: 'append_failed' | 'event_refused' | 'ending_dropped', error?: unknown) => void;
+  /** Sees each event that is durable, and each append; absent: nothing does. */
+  observer?: Pick<CallObserver, 'recorded' | 'appended'> | undefined;
 };
 
 export class Appender {
@@ -100,6 +103,11 @@ export class Appender {
 
   get mode(): Mode {
     return this.#mode;
+  }
+
+  /** Events that wait for their batch. */
+  get queued(): number {
+    return this.#queue.length;
   }
 
   /** Whether every accepted request has its ending in the log. */
@@ -242,7 +250,9 @@ export class Appender {
         this.#client ??= await this.#options.connect();
         if (this.mode === 'closed') break;
         const notifies = this.#notifies();
+        const sentMs = performance.now();
         const last = await appendRequests(this.#client, this.#options.instance, batchNo, events, notifies);
+        this.#options.observer?.appended(batch.length, performance.now() - sentMs);
         this.#written(batch, last);
         if (this.#mode === 'down') this.#mode = 'up';
         return;
@@ -282,9 +292,11 @@ export class Appender {
   #written(batch: readonly Entry[], last: number): void {
     let position = last - batch.length + 1;
     this.#head = last;
+    const { observer } = this.#options;
     for (const { event, resolve, written } of batch) {
       if (event.type === 'request.accepted') this.#open.set(event.request, position);
       else if (event.type === 'request.settled' || isHandOver(event)) this.#open.delete(event.request);
+      observer?.recorded(event, position);
       position++;
       written?.();
       resolve?.();

@@ -12,6 +12,7 @@ import { LAST_ENDINGS_MS, LAST_REPORT_MS } from '#server/instance/bounds.ts';
 import { LeaseClient } from '#server/limits/lease-client.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /** The appender and the lease client of one registered instance. */
@@ -22,6 +23,7 @@ export class ServerInstance {
   readonly #store: Store;
   readonly #readModel: ReadModel;
   readonly #log: Logger;
+  readonly #observer: CallObserver | undefined;
   readonly #session: InstanceSession;
   #current: ActiveInstance | undefined;
   /** Whether this process may still write for its instance. */
@@ -34,13 +36,18 @@ export class ServerInstance {
   /** Called when a new instance replaced a fenced one. */
   onReplaced: (instance: ActiveInstance) => void = () => {};
 
-  /** @param onRegistered called with the number of each instance that this process registers. */
+  /**
+   * @param onRegistered called with the number of each instance that this process registers.
+   * @param observer sees what its instances record.
+   */
   constructor(
     store: Store,
     readModel: ReadModel,
     log: Logger,
     onRegistered: (instance: number) => void = () => {},
+    observer?: CallObserver,
   ) {
+    this.#observer = observer;
     this.#store = store;
     this.#readModel = readModel;
     this.#log = log;
@@ -67,8 +74,10 @@ export class ServerInstance {
         await this.#current?.limits.close(0);
       },
       onPostgresClock: (now) => readModel.setClock(now),
-      onRecovered: (peer, abandoned) =>
-        log.warn({ instance: peer, abandoned }, 'dead instance recovered; its open requests were abandoned'),
+      onRecovered: (peer, abandoned) => {
+        observer?.recovered(abandoned);
+        log.warn({ instance: peer, abandoned }, 'dead instance recovered; its open requests were abandoned');
+      },
       onOutsideSession: (session) => log.warn(...outsideSessionLine(session)),
       onError: (line, error) => log.warn(errorFields(error), line),
     });
@@ -95,11 +104,13 @@ export class ServerInstance {
 
   async #open(instance: number, client: ClientBase): Promise<void> {
     const connect = () => connectRelay(this.#store);
+    const observer = this.#observer;
     const onFenced = (): void => this.#session.fence(instance);
     const appender = new Appender({
       connect,
       instance,
       head: await readHead(client),
+      observer,
       onFenced,
       onError: (problem, error) => this.#log.error({ problem, ...errorFields(error) }, 'append failed'),
     });
@@ -108,6 +119,7 @@ export class ServerInstance {
       instance,
       nowMs: () => this.#readModel.nowMs(),
       position: () => appender.head,
+      observer,
       onFenced,
       onError: (error) => this.#log.warn(errorFields(error), 'lease request failed; retrying'),
     });

@@ -6,6 +6,7 @@ import type { Amounts, Usage } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { FIGURES_WAIT_MS, FIGURES_COUNTERS_MAX, RECALL_PAUSE_MS } from '#server/limits/bounds.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { AdmissionController } from '#server/limits/admission-controller.ts';
@@ -21,6 +22,8 @@ export type LeaseClientOptions = {
   position: () => number;
   onFenced: () => void;
   onError: (error: unknown) => void;
+  /** Sees each exchange; absent: nothing does. */
+  observer?: Pick<CallObserver, 'exchanged'> | undefined;
 };
 
 const TICK_MS = 1_000;
@@ -188,7 +191,9 @@ export class LeaseClient {
       const counters = this.#admission.inFlight;
       if (request) {
         this.#exchanges++;
+        const sentMs = performance.now();
         const response = await exchange(client, instance, request);
+        this.#options.observer?.exchanged(performance.now() - sentMs);
         if (!this.#closed) this.#admission.applyResponse(response, nowMs());
       }
       if (refresh) advance(refresh, counters, minuteOf(nowMs()));

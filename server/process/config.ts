@@ -1,7 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
-import { LogLevel, oneOf, positiveNumber, PostgresUrl, wholeNumber } from '#db/configuration/values.ts';
+import {
+  BearerToken,
+  LogLevel,
+  oneOf,
+  positiveNumber,
+  PostgresUrl,
+  wholeNumber,
+} from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
 import { UpstreamName } from '#db/events/parts.ts';
 import { Networks } from '#db/limits/limits.ts';
@@ -126,10 +133,12 @@ const Environment = z.object({
   /** After SIGTERM: how long calls are accepted although `/readyz` replies 503. */
   LAME_DUCK_MS: wholeNumber(0, LAME_DUCK_MAX_MS).default(LAME_DUCK_DEFAULT_MS),
   /** With it as bearer token `/readyz` reports details of the process. */
-  READYZ_TOKEN: z
-    .string()
-    .regex(/^[\x21-\x7e]{16,}$/, 'must be at least 16 printable ASCII characters without blanks')
-    .optional(),
+  READYZ_TOKEN: BearerToken.optional(),
+  /** The port of `/metrics`; unset: there are no metrics. */
+  METRICS_PORT: wholeNumber(0, 65535).optional(),
+  METRICS_HOST: z.string().default('127.0.0.1'),
+  /** The bearer token that `/metrics` asks for; unset: none. */
+  METRICS_TOKEN: BearerToken.optional(),
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
   DAYBOOK_WORKER: oneOf(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),
@@ -196,6 +205,7 @@ const SECRETS = new Set([
   'OPENAI_API_KEY',
   'SMTP_URL',
   'READYZ_TOKEN',
+  'METRICS_TOKEN',
   'ADMIN_PASSWORD',
 ]);
 

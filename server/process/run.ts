@@ -1,8 +1,10 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { unknownVariables } from '#db/configuration/names.ts';
 import { openStore } from '#db/postgres/store.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
+import type { ScrapedProcess } from '#db/telemetry/endpoint.ts';
+import { scrapeChild } from '#db/telemetry/scrape-channel.ts';
 import { workerEnvironment } from '#server/process/worker-environment.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import { WORKER_STOP_MS } from '#server/process/bounds.ts';
@@ -34,16 +36,18 @@ export async function run(config: Config): Promise<void> {
 
   const shutdown = listenForStop((line) => standardOutput.write(`${line}\n`));
   await using opening = new AsyncDisposableStack();
+  /** By the names that metrics give them. */
+  const children = new Map<string, ChildProcess>();
   let served: Served;
   try {
-    served = await start(config, log, shutdown.stop, opening);
+    served = await start(config, log, shutdown.stop, opening, children);
   } catch (error) {
     if (!shutdown.stop.aborted) throw error;
     // The interruption may have caused the error.
     await opening.disposeAsync();
     return exitProcess(0);
   }
-  const worker = config.DAYBOOK_WORKER === 'on' ? superviseWorker(config, log) : null;
+  const worker = config.DAYBOOK_WORKER === 'on' ? superviseWorker(config, log, children) : null;
   await aborted(shutdown.stop);
   worker?.release();
   // Load balancers are for services; on a terminal a person waits.
@@ -69,12 +73,14 @@ export async function run(config: Config): Promise<void> {
  * Starts the database and the servers, and prints the greeting.
  * @param stop aborts the start between two steps.
  * @param opening closes the database.
+ * @param children receives the server processes, where they are children.
  */
 async function start(
   config: Config,
   log: Logger,
   stop: AbortSignal,
   opening: AsyncDisposableStack,
+  children: Map<string, ChildProcess>,
 ): Promise<Served> {
   await requireFreeAddress(config);
   // The server's modules are loaded while the database starts. A primary with children doesn't need them.
@@ -88,9 +94,17 @@ async function start(
   stop.throwIfAborted();
   const served = server
     ? await (await server).serve(config, log, store)
-    : await serveByChildren(config, log, stop, store);
+    : await serveByChildren(config, log, stop, store, (index, child) =>
+        children.set(`server-${index + 1}`, child),
+      );
   try {
     stop.throwIfAborted();
+    if (config.METRICS_PORT !== undefined) {
+      const { openMetricsEndpoint } = await import('#server/telemetry/open-endpoint.ts');
+      const endpoint = await openMetricsEndpoint(config, store, () => processesOf(served, children));
+      opening.defer(() => endpoint.close());
+      log.info({ port: endpoint.port }, 'metrics served');
+    }
     // Other outputs are kept by service managers and containers.
     const isShown = process.stdout.isTTY;
     const firstKey = await offerFirstKey(store, config, isShown);
@@ -104,6 +118,12 @@ async function start(
   return served;
 }
 
+/** Each answers for itself: this process where it serves, and its children. */
+function processesOf({ scrape }: Served, children: ReadonlyMap<string, ChildProcess>): ScrapedProcess[] {
+  const others = [...children].map(([name, child]) => ({ name, scrape: () => scrapeChild(child) }));
+  return scrape === null ? others : [{ name: 'server-1', scrape: async () => scrape() }, ...others];
+}
+
 const WORKER = path.join(import.meta.dirname, '../../worker/main.ts');
 /** A worker allocates little at a time, so a small young generation and one thread of V8's save memory. */
 const WORKER_FLAGS = ['--max-semi-space-size=1', '--v8-pool-size=1'];
@@ -112,7 +132,11 @@ const WORKER_FLAGS = ['--max-semi-space-size=1', '--v8-pool-size=1'];
  * Runs the worker beside this server. It exits when its IPC channel closes on either side. It has a session
  * (setsid) of its own, because the signals of a terminal are for the server, which stops its worker last.
  */
-function superviseWorker(config: Config, log: Logger): SupervisedProcess {
+function superviseWorker(
+  config: Config,
+  log: Logger,
+  children: Map<string, ChildProcess>,
+): SupervisedProcess {
   const { DAYBOOK_DATA, LOG_LEVEL } = config;
   // The worker must use the signing key and the directory that this server has checked the log against.
   const places = {
@@ -121,12 +145,15 @@ function superviseWorker(config: Config, log: Logger): SupervisedProcess {
     PUBLISH_DIR: publishDirectory(config),
   };
   return superviseProcess({
-    start: () =>
-      spawn(process.execPath, [...WORKER_FLAGS, WORKER], {
+    start: () => {
+      const child = spawn(process.execPath, [...WORKER_FLAGS, WORKER], {
         env: { ...workerEnvironment(process.env), ...places, LOG_LEVEL },
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
         detached: true,
-      }),
+      });
+      children.set('worker', child);
+      return child;
+    },
     ask: (child) => child.connected && child.disconnect(),
     onEnd: ({ pid, exitCode, signalCode }, restartMs) =>
       log.error(

@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
 import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
@@ -11,6 +12,7 @@ import { type SupervisedProcess, superviseProcess } from '#server/process/superv
 import type { StopOptions } from '#server/process/drain.ts';
 import type { Served } from '#server/process/server.ts';
 import { aborted } from '#server/process/shutdown.ts';
+import { answerScrapes, isScraped, type Scraped } from '#db/telemetry/scrape-channel.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { exitProcess } from '#db/diagnostics/process-output.ts';
 
@@ -28,7 +30,7 @@ import { exitProcess } from '#db/diagnostics/process-output.ts';
 
 /** A message from a child to the primary. */
 type Ready = Pick<Served, 'baseUrl' | 'models'>;
-type ChildMessage = { ready: Ready } | { problem: string } | { instance: number };
+type ChildMessage = { ready: Ready } | { problem: string } | { instance: number } | Scraped;
 /** A message from the primary to a child: drain, then exit; or cut the calls that still run. */
 type PrimaryMessage = { stop: { lameDuckMs: number } } | 'cut';
 
@@ -40,6 +42,7 @@ export const { isWorker: isChild } = cluster;
  * replaced. Its instance is declared dead at once, where peers would wait for its heartbeats, and its open
  * requests and its part of the limits are recovered like those of any dead instance.
  * @param stop ends the start when it is aborted; from then on no child is replaced.
+ * @param onChild called with each child that is started, with the index of its place among them.
  * @throws {ConfigError} with the message of the first child that could not start.
  */
 export async function serveByChildren(
@@ -47,6 +50,7 @@ export async function serveByChildren(
   log: Logger,
   stop: AbortSignal,
   store: Store,
+  onChild: (index: number, child: ChildProcess) => void = () => {},
 ): Promise<Served> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   const failed = Promise.withResolvers<never>();
@@ -58,7 +62,7 @@ export async function serveByChildren(
   let asked = String(config.PORT);
   let lameDuckMs = 0;
 
-  function startChild(): void {
+  function startChild(index: number): void {
     const ready = Promise.withResolvers<Ready>();
     begun.push(ready.promise);
     let isBegun = false;
@@ -74,8 +78,10 @@ export async function serveByChildren(
       if (port !== null && listening.size === 0) asked = port;
       const child = cluster.fork({ PORT: asked });
       current = child;
+      onChild(index, child.process);
       passOnConnections(child, () => listening.size > 0);
       child.on('message', (message: ChildMessage) => {
+        if (isScraped(message)) return;
         if ('problem' in message) {
           problem = message.problem;
           return;
@@ -145,11 +151,12 @@ export async function serveByChildren(
     for (const child of children) child.release();
     failed.reject(new Error('the start was interrupted'));
   });
-  for (let count = 0; count < config.DAYBOOK_INSTANCES; count++) startChild();
+  for (let count = 0; count < config.DAYBOOK_INSTANCES; count++) startChild(count);
   try {
     const [first] = await Promise.race([Promise.all(begun), failed.promise]);
     return {
       ...(first as Ready),
+      scrape: null,
       stop: stopAll,
     };
   } catch (error) {
@@ -191,7 +198,8 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
     const { serve } = await import('#server/process/server.ts');
     const reportInstance = (instance: number): void => void send({ instance });
     served = serve(config, log, await attachStore(config), reportInstance);
-    const { baseUrl, models } = await served;
+    const { baseUrl, models, scrape } = await served;
+    if (scrape) answerScrapes(scrape);
     isServing = true;
     await send({ ready: { baseUrl, models } });
   } catch (error) {

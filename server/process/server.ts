@@ -4,6 +4,7 @@ import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { UnreadableEventError } from '#db/log/read.ts';
 import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
+import type { Sample } from '#db/telemetry/definition.ts';
 import { connectRelay, openStore } from '#db/postgres/store.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
@@ -42,7 +43,9 @@ import { ModelList } from '#server/models/model-list.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';
+import type { ServerMetrics } from '#server/telemetry/server-metrics.ts';
 import { endUnauthorizedCalls } from '#server/relay/end-unauthorized.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import { ServerInstance } from '#server/instance/server-instance.ts';
 import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
@@ -69,6 +72,8 @@ export type Served = {
   baseUrl: string;
   /** The upstreams with the models each serves, a line each. */
   models: string[];
+  /** The metrics of the process; null: they are off, or its children have their own. */
+  scrape: (() => Sample[]) | null;
   /** Drains running calls, and closes everything in order except the store. */
   stop(options?: StopOptions): Promise<void>;
 };
@@ -77,7 +82,12 @@ export type Served = {
  * `firstKey` is set on the first start, else null; `setupLink` is set while there is no administrator.
  * `stop` closes the store too.
  */
-export type RunningServer = Served & { firstKey: FirstKey | null; setupLink: string | null };
+export type RunningServer = Served & {
+  firstKey: FirstKey | null;
+  setupLink: string | null;
+  /** The port of `/metrics`; null: metrics are off. */
+  metricsPort: number | null;
+};
 
 /**
  * Runs a complete server in this process: opens the store, prepares it, serves.
@@ -89,17 +99,27 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
   const { store, close } = await openStore(config, (line) => log.info(line));
   opening.defer(close);
   await prepareStore(store, config);
-  const { baseUrl, models, stop } = await serve(config, log, store);
+  const { stop, ...served } = await serve(config, log, store);
   opening.defer(() => stop());
+  const { baseUrl, scrape } = served;
+  const endpoint =
+    scrape &&
+    (await (
+      await import('#server/telemetry/open-endpoint.ts')
+    ).openMetricsEndpoint(config, store, () => [{ name: 'server-1', scrape: async () => scrape() }]));
+  opening.defer(() => endpoint?.close());
   const firstKey = await offerFirstKey(store, config, true);
   const setup = await offerSetup(store, config, { origin: new URL(baseUrl).origin, isShown: true }, log);
   opening.move();
   return {
-    baseUrl,
-    models,
+    ...served,
+    metricsPort: endpoint?.port ?? null,
     firstKey: firstKey === 'unplaced' ? null : firstKey,
     setupLink: setup?.link ?? null,
-    stop: (options) => stop(options).then(close),
+    stop: (options) =>
+      stop(options)
+        .then(() => endpoint?.close())
+        .then(close),
   };
 }
 
@@ -159,7 +179,10 @@ export async function serve(
   openUpstreams();
   opening.defer(startHealthProbes(upstreams));
 
-  const instance = new ServerInstance(store, readModel, log, onInstance);
+  const metrics = config.METRICS_PORT === undefined ? null : await openMetrics(() => relay);
+  opening.defer(() => metrics?.close());
+  const observer: CallObserver | null = metrics;
+  const instance = new ServerInstance(store, readModel, log, onInstance, observer ?? undefined);
   const routeBack = new RouteBack(store.config('relay'), (error) =>
     log.warn(errorFields(error), 'storing the places of responses failed; retrying'),
   );
@@ -184,6 +207,7 @@ export async function serve(
     attribution,
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     requestLog,
+    observer,
     history: new CallHistory(),
     counts: new CountLimiter(),
     upstreams,
@@ -283,6 +307,7 @@ export async function serve(
   const draining = { http, relay, replies, sockets, log };
   return {
     baseUrl: `${origin()}/v1`,
+    scrape: metrics && (() => metrics.scrape()),
     models: upstreams.all.map(({ name, terms }) => `${name} (${terms.models.join(', ')})`),
     async stop(options = {}) {
       await lameDuck(draining, options);
@@ -290,6 +315,12 @@ export async function serve(
       await closing.disposeAsync();
     },
   };
+}
+
+/** The modules of metrics are loaded only where they are on. */
+async function openMetrics(relay: () => Relay): Promise<ServerMetrics> {
+  const module = await import('#server/telemetry/server-metrics.ts');
+  return new module.ServerMetrics(relay);
 }
 
 /** Starts to follow accounts and keys; resolves when the log has been read to its head once. */

@@ -13,6 +13,9 @@ const CONFIGURATION = [
   'PUBLIC_URL',
   'SMTP_URL',
   'SMTP_FROM',
+  'METRICS_PORT',
+  'METRICS_HOST',
+  'METRICS_TOKEN',
   'LOG_LEVEL',
 ];
 

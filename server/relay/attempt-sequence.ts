@@ -27,6 +27,7 @@ export type CallBinding = {
 
 const UNBOUND: CallBinding = { affinity: null, heldBy: null, rest: null };
 
+type Diagnostics = Pick<RequestDiagnostics, 'attemptFailed' | 'attemptEnded'>;
 type Running = Choice & { startedMs: number; hasReply: boolean };
 
 /**
@@ -49,14 +50,14 @@ export class AttemptSequence {
   #lastMs = this.#startedMs;
   #running: Running | null = null;
 
-  readonly #diagnostics: Pick<RequestDiagnostics, 'attemptFailed'> | undefined;
+  readonly #diagnostics: Diagnostics | undefined;
 
   /**
    * @param targets at least one.
    */
   constructor(
     targets: readonly Target[],
-    diagnostics?: Pick<RequestDiagnostics, 'attemptFailed'>,
+    diagnostics?: Diagnostics,
     { affinity, heldBy, rest }: CallBinding = UNBOUND,
   ) {
     this.#affinity = affinity;
@@ -213,6 +214,7 @@ export class AttemptSequence {
     if (pool.credential !== null) one.credential = pool.credential;
     if (target.model !== null) one.upstream_model = target.model;
     this.#records = [...this.#records, { attempt: one, consumed }];
+    this.#diagnostics?.attemptEnded(one);
     return running;
   }
 }

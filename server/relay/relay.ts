@@ -9,6 +9,7 @@ import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import type { CallHistory } from '#server/limits/call-history.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
@@ -57,6 +58,8 @@ export type Relay = {
   rejections: RejectionLog;
   attribution: Attribution;
   requestLog: RequestLog;
+  /** Sees what happens to calls; null: metrics and traces are off. */
+  observer: CallObserver | null;
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
   history: CallHistory;

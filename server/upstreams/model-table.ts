@@ -20,7 +20,7 @@ export class ModelTable {
   readonly #aliases = new Map<string, string>();
   readonly #defined = new Map<string, readonly Target[]>();
   readonly #exact = new Map<string, readonly Target[]>();
-  readonly #patterns: { parts: string[]; targets: readonly Target[] }[] = [];
+  readonly #patterns: { pattern: string; parts: string[]; targets: readonly Target[] }[] = [];
 
   /** @param upstreams in their order. */
   constructor(models: Iterable<Model>, upstreams: readonly Upstream[]) {
@@ -40,7 +40,7 @@ export class ModelTable {
     for (const upstream of upstreams) {
       const targets = [new Target(upstream, null)];
       for (const model of upstream.terms.models) {
-        if (model.includes('*')) this.#patterns.push({ parts: model.split('*'), targets });
+        if (model.includes('*')) this.#patterns.push({ pattern: model, parts: model.split('*'), targets });
         else if (!this.#exact.has(model)) this.#exact.set(model, targets);
       }
     }
@@ -79,6 +79,12 @@ export class ModelTable {
   /** The models that are configured by name, and their aliases. */
   get names(): string[] {
     return [...new Set([...this.#aliases.keys(), ...this.#defined.keys(), ...this.#exact.keys()])];
+  }
+
+  /** The name or pattern that a model is configured by; null: it is not configured. */
+  configuredName(model: string): string | null {
+    if (this.#defined.has(model) || this.#exact.has(model)) return model;
+    return this.#patterns.find(({ parts }) => matches(parts, model))?.pattern ?? null;
   }
 
   #targetsOf(model: string): readonly Target[] | undefined {

@@ -78,11 +78,12 @@ export class ResponsesSockets {
   /** Handles an upgrade to `/v1/responses`. Never throws. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const requestId = uuidv7();
-    const { requestLog, trustedProxies } = this.#relay;
+    const { requestLog, trustedProxies, observer } = this.#relay;
     const diagnostics = new RequestDiagnostics(requestLog, request, {
       requestId,
       path: RESPONSES.route,
       trustedProxies,
+      observer,
     });
     // No other listener handles errors of the socket yet.
     socket.on('error', () => socket.destroy());

@@ -30,8 +30,10 @@ export async function runResponse(run: ResponseRun): Promise<void> {
   const { relay, request, response, conversation, onOpen } = run;
   const { route } = RESPONSES;
   const requestId = uuidv7();
-  const { requestLog, trustedProxies } = relay;
-  const diagnostics = new RequestDiagnostics(requestLog, request, { requestId, path: route, trustedProxies });
+  const { requestLog, trustedProxies, observer } = relay;
+  const diagnostics = new RequestDiagnostics(requestLog, request, {
+    ...{ requestId, path: route, trustedProxies, observer },
+  });
   const reply: Reply = { requestId, extraHeaders: [], errorFormat: MESSAGE_ERRORS, diagnostics };
   try {
     const body = await conversation.open();

@@ -12,6 +12,7 @@ import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
+import { withMetricTables } from './metrics-reference.ts';
 import { withProtocolTables } from './protocol-matrix.ts';
 import { ROOT } from './source.ts';
 
@@ -149,6 +150,10 @@ describe('documentation', () => {
 
   it('protocols.md has the parts that each protocol carries as they are; npm run docs writes them', () => {
     expect(readText('docs/protocols.md')).toBe(withProtocolTables(readText('docs/protocols.md')));
+  });
+
+  it('metrics.md lists every metric; npm run docs writes its tables', () => {
+    expect(readText('docs/metrics.md')).toBe(withMetricTables(readText('docs/metrics.md')));
   });
 
   it('shows only commands and options that exist', async () => {

@@ -4,6 +4,7 @@ import { buildProgram } from '#server/cli/program.ts';
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
+import { withMetricTables } from './metrics-reference.ts';
 import { withProtocolTables } from './protocol-matrix.ts';
 import { ROOT } from './source.ts';
 
@@ -14,6 +15,9 @@ writeFileSync(path.join(ROOT, 'docs/cli.md'), cliReference(program));
 
 const protocols = path.join(ROOT, 'docs/protocols.md');
 writeFileSync(protocols, withProtocolTables(readFileSync(protocols, 'utf8')));
+
+const metrics = path.join(ROOT, 'docs/metrics.md');
+writeFileSync(metrics, withMetricTables(readFileSync(metrics, 'utf8')));
 
 const format = path.join(ROOT, 'docs/audit-format.md');
 writeFileSync(format, withAuditTables(readFileSync(format, 'utf8')));

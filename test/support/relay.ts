@@ -50,6 +50,8 @@ export type TestRelay = AsyncDisposable & {
   readonly key: string;
   readonly dataDir: string;
   readonly store: Store;
+  /** The port of `/metrics`; null: metrics are off. */
+  readonly metricsPort: number | null;
   /** Changes accounts and keys as the command line does; returns when the server has taken it in. */
   control<T>(use: (control: Control, pepper: Buffer) => Promise<T>): Promise<T>;
   createAccount(name: string): Promise<{ id: string; name: string }>;
@@ -114,6 +116,7 @@ export async function startRelay(options: RelayOptions = {}): Promise<TestRelay>
     key: secret,
     dataDir: place.dataDir,
     store,
+    metricsPort: server.metricsPort,
     control,
     createAccount: (name) => control((commands) => commands.createAccount(name)),
     createKey: ({ account: owner = account, name = 'key', expiresAt = null } = {}) =>

@@ -14,7 +14,7 @@ import {
   upstreamTopic,
 } from '#db/alerts/alerts.ts';
 import { END_REASONS, type EndReason, USAGE_SOURCES } from '#db/events/endings.ts';
-import { SHARD } from '#db/log/append.ts';
+import { selectUnprojected } from '#db/projections/state.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
 
 /**
@@ -91,22 +91,9 @@ export const implausibleFigures = () =>
     .where('usage_source', '=', USAGE_SOURCES.implausible)
     .groupBy(['upstream', 'model'])
     .limit(IMPLAUSIBLE_MAX);
-/** The age of the first event not yet projected; the last projected event can be much older. */
-export function unprojected() {
-  const slowest = db
-    .selectFrom('daybook.projection')
-    .select(({ fn }) => [fn.min('position').as('position'), sql<string>`daybook.head(${SHARD})`.as('head')]);
-  return db.selectFrom(slowest.as('p')).select([
-    sql<number>`(p.head - p.position)::float8`.as('events'),
-    sql<number>`coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
-      from daybook.log_batch l where l.shard = ${SHARD} and l.last_position > p.position
-      order by l.last_position limit 1), 0)::float8`.as('ms'),
-  ]);
-}
-
 /** Raises an alert while the projections are behind the log, and when they have caught up. */
 export async function watchProjections(client: ClientBase): Promise<void> {
-  const rows = await rowsOf(client, unprojected());
+  const rows = await rowsOf(client, selectUnprojected());
   const raised = await readRaised(client, [PROJECTOR_TOPIC]);
   await raise(
     client,

@@ -1,11 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { DEAD_AFTER_MS } from '#db/bounds.ts';
-import { SHARD } from '#db/log/append.ts';
-import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
-import { readSinks } from '#db/spend/sink-status.ts';
-import { readProjectionStatus } from '#db/projections/state.ts';
+import { readService } from '#db/instances/service-state.ts';
 import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
@@ -31,7 +26,7 @@ type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
   return [
     route('get', '/api/v1/status', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
-      const read = await withReadSlot(reads, holderOf(who), () => reads.read(SERVICE, readService));
+      const read = await withReadSlot(reads, holderOf(who), () => reads.read(SERVICE, readStatus));
       if (read instanceof ApiError) return read;
       const { appender } = relay.instance;
       return {
@@ -64,41 +59,16 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
   ];
 }
 
-async function readService(client: ClientBase): Promise<Read> {
-  const { now, postgres, position, at } = await onlyRowOf(
-    client,
-    db.selectNoFrom(({ fn, selectFrom }) => [
-      fn<Date>('clock_timestamp').as('now'),
-      sql<string>`current_setting('server_version')`.as('postgres'),
-      sql<string>`daybook.head(${SHARD})`.as('position'),
-      selectFrom('daybook.log_batch')
-        .select('at')
-        .where('shard', '=', SHARD)
-        .orderBy('last_position', 'desc')
-        .limit(1)
-        .as('at'),
-    ]),
-  );
-  const instances = await rowsOf(
-    client,
-    db.selectFrom('daybook.instance').selectAll().where('closed_at', 'is', null).orderBy('id'),
-  );
-  const projections = await readProjectionStatus(client);
-  const jobs = await rowsOf(client, db.selectFrom('daybook.job_status').selectAll().orderBy('task'));
-  const sinks = await readSinks(client);
+async function readStatus(client: ClientBase): Promise<Read> {
+  const { now, postgres, position, at, instances, projections, jobs, sinks } = await readService(client);
   return {
     now: now.toISOString(),
     postgres,
-    log: { position: Number(position), at: at?.toISOString() ?? null },
-    instances: instances.map(({ id, name, started_at, heartbeat_at, dropped_lines, output_failure }) => ({
-      id,
-      name,
-      kind: kindOf(name),
+    log: { position, at: at?.toISOString() ?? null },
+    instances: instances.map(({ started_at, heartbeat_at, ...instance }) => ({
+      ...instance,
       started_at: started_at.toISOString(),
       heartbeat_at: heartbeat_at.toISOString(),
-      state: now.getTime() - heartbeat_at.getTime() > DEAD_AFTER_MS ? 'late' : 'live',
-      dropped_lines: Number(dropped_lines),
-      output_failure,
     })),
     projections: projections.map(({ projection, position: reached, behind, as_of, parked, state }) => ({
       name: projection,
@@ -118,10 +88,4 @@ async function readService(client: ClientBase): Promise<Read> {
     })),
     sinks: sinks.map(sinkRow),
   };
-}
-
-/** The first word of an instance's registered name is its kind. */
-function kindOf(name: string): Status['instances'][number]['kind'] {
-  const [kind] = name.split(' ', 1);
-  return kind === 'server' || kind === 'worker' ? kind : 'other';
 }

@@ -1,0 +1,115 @@
+import type { MetricDefinition } from '#db/telemetry/definition.ts';
+
+/** From a cached embedding to a long reasoning reply. */
+const CALL_SECONDS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640] as const;
+
+/** The metrics of calls. Pure. */
+export const CALL_METRICS = {
+  accepted: {
+    name: 'daybook_requests_accepted',
+    type: 'counter',
+    origin: 'server',
+    help: 'Requests recorded as accepted.',
+    labels: ['route'],
+  },
+  requests: {
+    name: 'daybook_requests',
+    type: 'counter',
+    origin: 'server',
+    help: 'Requests recorded as settled, by the reason of their end.',
+    labels: ['model', 'route', 'outcome'],
+  },
+  tokens: {
+    name: 'daybook_tokens',
+    type: 'counter',
+    origin: 'server',
+    help: 'Tokens of settled requests; cache and reasoning tokens are a part of input and output.',
+    labels: ['model', 'upstream', 'type'],
+  },
+  cost: {
+    name: 'daybook_cost_usd',
+    type: 'counter',
+    unit: 'usd',
+    origin: 'server',
+    help: 'Cost of settled requests, as accounts are charged.',
+    labels: ['model', 'upstream'],
+  },
+  upstreamCost: {
+    name: 'daybook_upstream_cost_usd',
+    type: 'counter',
+    unit: 'usd',
+    origin: 'server',
+    help: 'Cost of settled requests, as upstreams charge the operator.',
+    labels: ['model', 'upstream'],
+  },
+  unpriced: {
+    name: 'daybook_unpriced_requests',
+    type: 'counter',
+    origin: 'server',
+    help: 'Settled requests without a cost, since no price is set.',
+    labels: ['model', 'upstream'],
+  },
+  accountRequests: {
+    name: 'daybook_account_requests',
+    type: 'counter',
+    origin: 'server',
+    help: 'Settled requests of an account.',
+    labels: ['account'],
+  },
+  accountTokens: {
+    name: 'daybook_account_tokens',
+    type: 'counter',
+    origin: 'server',
+    help: 'Input and output tokens of the settled requests of an account.',
+    labels: ['account'],
+  },
+  accountCost: {
+    name: 'daybook_account_cost_usd',
+    type: 'counter',
+    unit: 'usd',
+    origin: 'server',
+    help: 'Cost of the settled requests of an account.',
+    labels: ['account'],
+  },
+  timeToFirstToken: {
+    name: 'daybook_time_to_first_token_seconds',
+    type: 'histogram',
+    unit: 'seconds',
+    origin: 'server',
+    help: 'Time from the request to the head of the reply.',
+    labels: ['model', 'route'],
+    buckets: CALL_SECONDS,
+  },
+  duration: {
+    name: 'daybook_request_duration_seconds',
+    type: 'histogram',
+    unit: 'seconds',
+    origin: 'server',
+    help: 'Time from the headers of a request to the end of its reply.',
+    labels: ['model', 'route'],
+    buckets: CALL_SECONDS,
+  },
+  rejections: {
+    name: 'daybook_rejections',
+    type: 'counter',
+    origin: 'server',
+    help: 'Requests replied to with an error of the relay before they were accepted, by its code.',
+    labels: ['code', 'status'],
+  },
+  attempts: {
+    name: 'daybook_upstream_attempts',
+    type: 'counter',
+    origin: 'server',
+    help: 'Ended attempts at upstreams, by their outcome.',
+    labels: ['upstream', 'outcome'],
+  },
+  attemptDuration: {
+    name: 'daybook_upstream_attempt_duration_seconds',
+    type: 'histogram',
+    unit: 'seconds',
+    origin: 'server',
+    help: 'Duration of ended attempts at upstreams.',
+    labels: ['upstream'],
+    buckets: CALL_SECONDS,
+  },
+} as const satisfies Record<string, MetricDefinition>;
