@@ -213,14 +213,14 @@ test('changes of an account, its plan and keys are notices by kind, without dige
     await control.rotateKey(pepper, reader.id, 60_000);
   });
   // The definition is noticed, too, where the feed reads it together with the account's change to that plan.
-  const changes = () => viewer.frames('notice').filter(({ kind }) => kind !== 'plan.defined');
+  const changes = (of = viewer) => of.frames('notice').filter(({ kind }) => kind !== 'plan.defined');
   await viewer.sees(() => changes().length >= 3);
   expect(changes().map(({ kind, account: of, key, plan }) => ({ kind, of, key, plan }))).toEqual([
     { kind: 'account.plan_changed', of: account, key: undefined, plan: 'noticed' },
     { kind: 'plan.changed', of: undefined, key: undefined, plan: 'noticed' },
     { kind: 'key.rotated', of: account, key: reader.id, plan: undefined },
   ]);
-  await narrow.sees(({ frames }) => frames('notice').length === 2);
+  await narrow.sees(() => changes(narrow).length === 2);
   const said = JSON.stringify([viewer.messages, narrow.messages]);
   const digests = (await relay.readLog()).flatMap(({ event }) => ('digest' in event ? [event.digest] : []));
   expect(digests.filter((digest) => said.includes(digest))).toEqual([]);

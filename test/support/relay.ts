@@ -7,6 +7,8 @@ import type { Placed } from '#db/events/events.ts';
 import { PAGE_ROWS, readPage } from '#db/log/read.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type Control, withControl } from '#server/control/control.ts';
+import { ControlWriter } from '#server/control/control-writer.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { startServer } from '#server/process/server.ts';
 import { DroppableOutput } from '#db/diagnostics/droppable-output.ts';
@@ -104,8 +106,13 @@ export async function startRelay(options: RelayOptions = {}): Promise<TestRelay>
   // The first key is in the log; the server reads it from there.
   await caughtUp(port, await log.read());
 
+  // One session for all changes: a connection and an instance for each would cost more than the change.
+  const writer = new ControlWriter(store, createLogger('silent'), WAIT_MS);
   const control: TestRelay['control'] = async (use) => {
-    const result = await changeControl(store, place.dataDir, use);
+    const result = await writer.change('test', async (commands, client) =>
+      use(commands, await pepperOf(client, place.dataDir)),
+    );
+    if (result instanceof ApiError) throw result;
     await caughtUp(port, await log.read());
     return result;
   };
@@ -125,6 +132,7 @@ export async function startRelay(options: RelayOptions = {}): Promise<TestRelay>
     waitFor: (condition) => until(log.read, condition, 'the log'),
     stop,
     async [Symbol.asyncDispose]() {
+      await writer.close();
       await stop();
       await log.close();
       await place[Symbol.asyncDispose]();
@@ -185,10 +193,11 @@ export function changeControl<T>(
   dataDir: string,
   use: (control: Control, pepper: Buffer) => Promise<T>,
 ): Promise<T> {
-  return withControl(store, 'test', async (control, client) =>
-    use(control, await loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined })),
-  );
+  return withControl(store, 'test', async (control, client) => use(control, await pepperOf(client, dataDir)));
 }
+
+const pepperOf = (client: Client, dataDir: string): Promise<Buffer> =>
+  loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined });
 
 /**
  * A reader of the log over a connection of its own, which is made at the first use and after each failure. It

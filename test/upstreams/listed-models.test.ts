@@ -86,17 +86,21 @@ test.each(Object.keys(PLANS).flatMap((plan) => Object.keys(PARENTS).map((parent)
   async (plan, parent) => {
     for (const [override, terms] of Object.entries(OVERRIDES)) {
       const account = `${plan} ${parent} ${override}`;
-      await relay.control(async (control) => {
+      const secrets = await relay.control(async (control, pepper) => {
         await control.createAccount(account);
         await control.setPlan(account, plan, 'keep');
         if (override !== 'none') await control.overrideTerms(account, terms, 'keep');
         await control.setParent(account, `parent ${parent}`);
+        const made: [name: string, secret: string][] = [];
+        for (const [name, set] of Object.entries(KEYS)) {
+          const { id, secret } = await control.createKey(pepper, { account, name, expiresAt: null });
+          const restriction = { drop: [], clear: false, expiresAt: undefined, windows: 'keep' } as const;
+          if (name !== 'any') await control.restrictKey(id, { ...restriction, set });
+          made.push([name, secret]);
+        }
+        return made;
       });
-      for (const [name, set] of Object.entries(KEYS)) {
-        const { id, secret } = await relay.createKey({ account });
-        const restriction = { drop: [], clear: false, expiresAt: undefined, windows: 'keep' } as const;
-        if (name !== 'any')
-          await relay.control((control) => control.restrictKey(id, { ...restriction, set }));
+      for (const [name, secret] of secrets) {
         const { status, body } = await get('/v1/models', secret);
         const listed = body.data?.map((model) => model.id) ?? [];
         for (const model of MODELS) {
