@@ -21,7 +21,7 @@ const PRICES = { base: { input: 1_000_000, cache_read: 500_000, output: 4_000_00
 const HELLO = [{ role: 'user', content: 'Hello' }];
 const CALLERS = 24;
 /** The long form spends quotas that take thousands of calls. */
-const SIZE = IS_LONG ? 4 : 1;
+const SIZE = IS_LONG ? 8 : 1;
 
 beforeAll(async () => {
   upstream = await startUpstream();
@@ -122,8 +122,8 @@ test('the reservation of a long stream grows ahead of the relayed tokens', async
 });
 
 describe.each<{ meter: 'tokens' | 'cost_nanousd'; limit: number }>([
-  { meter: 'tokens', limit: 60_000 * SIZE },
-  { meter: 'cost_nanousd', limit: 100_000 * SIZE },
+  { meter: 'tokens', limit: 30_000 * SIZE },
+  { meter: 'cost_nanousd', limit: 50_000 * SIZE },
 ])('a hard quota of $meter', ({ meter, limit }) => {
   test.each(FEW_SEEDS)('is used up and never exceeded, whatever the replies are: seed %i', async (seed) => {
     const tenant = await fleet.tenant(`${meter.slice(0, 4)}-${seed}`, exact(meter, limit));

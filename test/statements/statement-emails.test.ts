@@ -15,7 +15,7 @@ import { proveAccount, writeBilledAccount } from '../support/statement.ts';
 /** Statements by email: the command line, workers, and a mail server on a real socket. */
 
 const WITHIN_MS = 30_000;
-const NAME = 'Ana’s 株式会社';
+const NAME = 'Ana’s Café';
 const RECIPIENTS = ['a@a.example', 'b@a.example', 'c@a.example'];
 
 let database: TestDatabase;
