@@ -66,9 +66,12 @@ async function stopChild(child: ChildProcess, hasExited: () => boolean): Promise
   clearTimeout(timer);
 }
 
+/** Without it, each start of a driver or upstream would compile its modules anew. */
+const COMPILE_CACHE = ['NODE_COMPILE_CACHE', 'NODE_COMPILE_CACHE_PORTABLE'];
+
 /** What a program gets of our own environment. */
 export function plainEnvironment(): Record<string, string> {
-  const names = ['PATH', 'HOME', 'USER', 'LANG', 'TMPDIR'];
+  const names = [...['PATH', 'HOME', 'USER', 'LANG', 'TMPDIR'], ...COMPILE_CACHE];
   return Object.fromEntries(
     names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   );
