@@ -25,8 +25,8 @@ const CALLS_PER_BATCH = 500;
 /** Half of the calls are attributed: to an end user, a session and two tags of so many. */
 const ATTRIBUTED = { endUsers: 10_000, sessions: 100_000, tags: 40 };
 
-/** Twenty accounts on a plan with quotas far above the usage, each with a few keys. */
-export async function defineTenants(client: Client, instance: number): Promise<Tenants> {
+/** Accounts on a plan with quotas far above the usage, each with a few keys. */
+export async function defineTenants(client: Client, instance: number, accounts = ACCOUNTS): Promise<Tenants> {
   const quotas: PlanTerms['quotas'] = [
     { meter: 'tokens', window: 'day', limit: 10 ** 12, enforcement: 'hard' },
     { meter: 'cost_nanousd', window: 'month', limit: 10 ** 15, enforcement: 'soft' },
@@ -34,7 +34,7 @@ export async function defineTenants(client: Client, instance: number): Promise<T
   const plan: ControlEvent = { type: 'plan.defined', plan: 'bench', terms: { quotas }, actor: ACTOR };
   const appends: ControlAppend[] = [{ event: plan, version: 1 }];
   const keys: Tenants['keys'] = [];
-  for (let number = 0; number < ACCOUNTS; number++) {
+  for (let number = 0; number < accounts; number++) {
     const account = publicId();
     appends.push(
       { event: { type: 'account.registered', account, name: `bench ${number}`, actor: ACTOR }, version: 1 },

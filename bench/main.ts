@@ -55,6 +55,11 @@ const BENCHES = {
     const report = await benchAdmission(settings, stage);
     return { report, text: renderAdmission(report) };
   },
+  async month(settings: Settings, stage: Stage) {
+    const { benchMonth, renderMonth } = await import('./month.ts');
+    const report = await benchMonth(settings, stage);
+    return { report, text: renderMonth(report) };
+  },
   async translation(settings: Settings, stage: Stage) {
     const { benchTranslation, renderTranslation } = await import('./translation.ts');
     const report = await benchTranslation(settings, stage);

@@ -14,7 +14,7 @@ export type Settings = {
   /** Fewer connections and streams at a time than the workloads have; null: as many. */
   connectionsMax: number | null;
   keyCount: number;
-  /** The length of the projector's backlog. */
+  /** The length of the projector's backlog, and of the month. */
   events: number;
   /** How many requests there are in the tables that are asked. */
   requestCount: number;
@@ -44,6 +44,7 @@ const BENCHES = [
   'page',
   'translation',
   'admission',
+  'month',
 ] as const;
 const ALL = Object.keys(WORKLOADS) as WorkloadName[];
 const PROFILED: WorkloadName[] = ['json', 'chat-40'];
@@ -64,6 +65,7 @@ With "feed": how long an event takes to a viewer of the live feed, and what a th
 With "page": how soon the dashboard shows its figures, and how smooth it is under load, in a real browser.
 With "translation": the cost per chunk of each reader of streamed replies, and of passing them through.
 With "admission": what admitting a call costs by the number of its subjects, from leases alone.
+With "month": how long statements and back-tests of a month take, with what a call and an account cost.
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)
@@ -73,7 +75,7 @@ With "admission": what admitting a call costs by the number of its subjects, fro
   --warmup N    seconds of load before them (as long as each workload needs)
   --connections N  at most so many connections at a time, for a trial (as many as each workload has)
   --keys N      live keys in Daybook's log (100000)
-  --events N    length of the projector's backlog (1000000)
+  --events N    length of the projector's backlog, and of the month (1000000)
   --requests N  requests in the tables that are asked (1000000)
   --neighbors N the share of a CPU that others may use in a round that counts (0.1)
   --before DIR  also an earlier commit of Daybook: a checkout with its packages installed (none)

@@ -3,6 +3,7 @@ import { BUCKETS } from '#db/projections/buckets.ts';
 import { type EventPage, timestampOf } from '#db/projections/page/page.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { fieldText } from '#db/projections/page/rows-as-text.ts';
+import { STATEMENT_COLUMNS, STATEMENT_SUMS, sumStatements } from '#db/projections/page/statement-sums.ts';
 import { figuresText, rollUp, sumUsage, SUMS, type UsageRow } from '#db/projections/page/usage-sums.ts';
 
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
@@ -67,17 +68,28 @@ function linesOf(minutes: readonly UsageRow[]): string[] {
 
 const ADD = TABLES.map((table, index) => `add_${table.name} as (${addRows(table, index + 6)})`);
 
+const ADD_STATEMENTS = `insert into statement_day as t (${STATEMENT_COLUMNS.join(', ')})
+    select ${STATEMENT_COLUMNS.map((column) => `(r.added).${column}`).join(', ')}
+      from (
+        select line::statement_day as added
+          from string_to_table($${TABLES.length + 6}, e'\\n') as line offset 0
+      ) r
+    on conflict (account, day, key, model, kind, terms_position) do update set
+      ${STATEMENT_SUMS.map((name) => `${name} = t.${name} + excluded.${name}`).join(',\n      ')},
+      last_position = excluded.last_position`;
+
 /** All tables in one statement. */
-const USAGE = `with ${ADD.join(',\n  ')}
+const USAGE = `with ${ADD.join(',\n  ')},
+  add_statement_day as (${ADD_STATEMENTS})
   insert into key_use as t (key, account, last_used_at, requests, cost_nanousd)
     select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[], $5::bigint[])
     on conflict (key) do update set last_used_at = greatest(t.last_used_at, excluded.last_used_at),
       requests = t.requests + excluded.requests, cost_nanousd = t.cost_nanousd + excluded.cost_nanousd`;
 
-/** Usage by minute, hour and day, and the last use of each key. */
+/** Usage by minute, hour and day, what statements add up, and the last use of each key. */
 export const usage: Projection = {
   name: 'usage',
-  tables: [...TABLES.map(({ name }) => name), 'key_use'],
+  tables: [...TABLES.map(({ name }) => name), 'statement_day', 'key_use'],
   // An account's hours, and all days, are kept forever.
   kept: [
     { table: 'usage_minute', time: 'minute' },
@@ -97,6 +109,7 @@ export const usage: Projection = {
         keys.map((use) => use.requests),
         keys.map(({ cost }) => cost),
         ...linesOf(minutes),
+        sumStatements(events),
       ],
     });
   },

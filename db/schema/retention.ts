@@ -91,6 +91,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'projection.quota_window': aged('`retain`', `its window ended ${REQUEST_DAYS} days ago`),
   'projection.request': aged('`retain`, a partition at a time', `${REQUEST_DAYS} days after its end`),
   'projection.running_request': bounded('running calls'),
+  'projection.statement_day': kept('what statements add up, by key, model and day'),
   'projection.usage_day': kept('usage by key, model and day'),
   'projection.usage_day_account': kept('usage by account and day'),
   'projection.usage_history': aged('`retain`', `${USAGE_HISTORY_KEPT_DAYS} days`),

@@ -934,6 +934,28 @@ create table projection.running_request (
 );
 CREATE INDEX running_request_account ON projection.running_request USING btree (account, "position");
 
+create table projection.statement_day (
+  day timestamp with time zone not null,
+  terms_position bigint not null,
+  requests bigint not null,
+  estimated bigint not null,
+  input_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cache_write_tokens bigint not null,
+  output_tokens bigint not null,
+  reasoning_tokens bigint not null,
+  abandoned_tokens bigint not null,
+  estimated_cost_nanousd bigint not null,
+  cost_nanousd bigint not null,
+  first_position bigint not null,
+  last_position bigint not null,
+  kind smallint not null,
+  account text collate "C" not null,
+  key text collate "C" not null,
+  model text collate "C" not null,
+  constraint statement_day_pkey PRIMARY KEY (account, day, key, model, kind, terms_position)
+) with (fillfactor=80);
+
 create table projection.usage_day (
   day timestamp with time zone not null,
   account text collate "C" not null,
@@ -1945,6 +1967,34 @@ begin
       primary key (hour)
     ) with (fillfactor = 80);
     alter table usage_minute_total rename column hour to minute;
+
+    -- What statements add up, so that they read no calls: endings and rejections by the UTC day of their
+    -- event, by key and model, by kind (db/projections/page/statement-sums.ts), and by the terms that the
+    -- calls were admitted by, which say whether they are charged to a prepaid balance (0: no terms). Each
+    -- correction is read from the log.
+    create table statement_day (
+      day timestamptz not null,
+      terms_position bigint not null,
+      requests bigint not null,
+      estimated bigint not null,
+      input_tokens bigint not null,
+      cache_read_tokens bigint not null,
+      cache_write_tokens bigint not null,
+      output_tokens bigint not null,
+      reasoning_tokens bigint not null,
+      abandoned_tokens bigint not null,
+      estimated_cost_nanousd bigint not null,
+      cost_nanousd bigint not null,
+      -- Of the first and the last event.
+      first_position bigint not null,
+      last_position bigint not null,
+      kind smallint not null,
+      account text collate "C" not null,
+      key text collate "C" not null,
+      -- Empty if the request was rejected: statements count those without their models.
+      model text collate "C" not null,
+      primary key (account, day, key, model, kind, terms_position)
+    ) with (fillfactor = 80);
 
     -- The last use of each key, with its total requests and cost.
     create table key_use (
@@ -3389,6 +3439,7 @@ grant select on table projection.quota_window to daybook_auditor, daybook_relay;
 grant select on table projection.request to daybook_auditor, daybook_relay;
 grant select on table projection.request_default to daybook_auditor, daybook_relay;
 grant select on table projection.running_request to daybook_auditor, daybook_relay;
+grant select on table projection.statement_day to daybook_auditor, daybook_relay;
 grant select on table projection.usage_day to daybook_auditor, daybook_relay;
 grant select on table projection.usage_day_account to daybook_auditor, daybook_relay;
 grant select on table projection.usage_history to daybook_auditor, daybook_relay;
@@ -3413,6 +3464,7 @@ alter table projection.quota_window owner to daybook_worker;
 alter table projection.request owner to daybook_worker;
 alter table projection.request_default owner to daybook_worker;
 alter table projection.running_request owner to daybook_worker;
+alter table projection.statement_day owner to daybook_worker;
 alter table projection.usage_day owner to daybook_worker;
 alter table projection.usage_day_account owner to daybook_worker;
 alter table projection.usage_history owner to daybook_worker;

@@ -687,6 +687,27 @@ export type RunningRequestTable = {
   account: string;
 };
 
+export type StatementDayTable = {
+  day: Timestamp;
+  terms_position: Int8;
+  requests: Int8;
+  estimated: Int8;
+  input_tokens: Int8;
+  cache_read_tokens: Int8;
+  cache_write_tokens: Int8;
+  output_tokens: Int8;
+  reasoning_tokens: Int8;
+  abandoned_tokens: Int8;
+  estimated_cost_nanousd: Int8;
+  cost_nanousd: Int8;
+  first_position: Int8;
+  last_position: Int8;
+  kind: number;
+  account: string;
+  key: string;
+  model: string;
+};
+
 export type UsageDayTable = {
   day: Timestamp;
   account: string;
@@ -945,6 +966,7 @@ export type Tables = {
   'projection.quota_window': QuotaWindowTable;
   'projection.request': RequestTable;
   'projection.running_request': RunningRequestTable;
+  'projection.statement_day': StatementDayTable;
   'projection.usage_day': UsageDayTable;
   'projection.usage_day_account': UsageDayAccountTable;
   'projection.usage_history': UsageHistoryTable;

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { BillingTerms, CORRECTIONS_PER_NOTE_MAX, STATEMENT_GROUPS } from '#db/events/billing-events.ts';
 import { Id, Pseudonym, Time } from '#db/events/parts.ts';
+import type { WindowKind } from '#db/limits/limits.ts';
+import type { Meter } from '#db/limits/meters.ts';
 
 /**
  * A statement: what an account, one of its keys or one of its end users used and was charged in a period.
@@ -91,8 +93,8 @@ export type StatementTopUp = { position: number; at: string; amount_nanousd: Sum
 export type StatementAdjustment = {
   position: number;
   at: string;
-  meter: string;
-  window: string;
+  meter: Meter;
+  window: WindowKind;
   amount: number;
   key?: string;
   reason: string;

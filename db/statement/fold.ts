@@ -3,6 +3,7 @@ import type { BillingTerms } from '#db/events/billing-events.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { isEstimated } from '#db/fold/estimated.ts';
 import { displayAmount, DOLLARS } from '#db/statement/currency.ts';
+import type { DailySum } from '#db/statement/daily-sums.ts';
 import {
   LINE_KINDS,
   type LineKind,
@@ -31,6 +32,12 @@ type Line = Omit<StatementLine, 'cost_nanousd' | 'estimated_nanousd'> & {
   estimatedCost: bigint;
 };
 
+/** What makes a line of its own. The fields always follow one another in the same order. */
+type LineIdentity = Pick<
+  StatementLine,
+  'kind' | 'model' | 'day' | 'key' | 'end_user' | 'reference' | 'reason'
+>;
+
 const NO_COUNTS: StatementCounts = {
   requests: 0,
   estimated: 0,
@@ -42,9 +49,23 @@ const NO_COUNTS: StatementCounts = {
   reasoning_tokens: 0,
   abandoned_tokens: 0,
 };
+/** Those that sums of days have. */
+const SUMMED_COUNTS = [
+  'requests',
+  'estimated',
+  'input_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'abandoned_tokens',
+] as const satisfies readonly (keyof StatementCounts)[];
 const COUNT_NAMES = Object.keys(NO_COUNTS) as (keyof StatementCounts)[];
 
-/** Accumulates events of one account, in the order of the log. Memory grows with lines, not with requests. */
+/**
+ * Accumulates events of one account, in the order of the log, and sums of others. Memory grows with lines,
+ * not with requests.
+ */
 export class StatementFold {
   readonly #parameters: StatementParameters;
   readonly #from: number;
@@ -117,6 +138,28 @@ export class StatementFold {
     }
   }
 
+  /** Adds the sums of requests, of which no event is added. */
+  addSum(sum: DailySum): void {
+    if (sum.kind === 'rejected') {
+      this.#rejected += Number(sum.requests);
+      return;
+    }
+    const { kind, model, day, key, first_position: first, last_position: last } = sum;
+    const identity = {
+      kind,
+      model,
+      ...(day === undefined ? {} : { day }),
+      ...(key === undefined ? {} : { key }),
+    };
+    const line = this.#lineOf(identity, first);
+    line.first_position = Math.min(line.first_position, first);
+    line.last_position = Math.max(line.last_position, last);
+    for (const name of SUMMED_COUNTS) line[name] += Number(sum[name]);
+    line.cost += sum.cost_nanousd;
+    line.estimatedCost += sum.estimated_cost_nanousd;
+    this.#balance.charges += sum.charged_nanousd;
+  }
+
   #isInPeriod({ at }: Placed): boolean {
     return at.getTime() >= this.#from && at.getTime() < this.#to;
   }
@@ -174,10 +217,11 @@ export class StatementFold {
   }
 
   #addCharge(event: Charge, placed: Placed): void {
-    const line = this.#lineOf(event, placed);
+    const line = this.#lineOf(this.#identityOf(event, placed), placed.position);
     const cost = chargeOf(event);
     line.cost += cost;
-    line.last_position = placed.position;
+    line.first_position = Math.min(line.first_position, placed.position);
+    line.last_position = Math.max(line.last_position, placed.position);
     if (this.#prepaid.isCharged(event.terms_position)) this.#balance.charges += cost;
     if (event.type === 'usage.adjusted') {
       if (this.#only === null) this.#corrected.set(placed.position, cost);
@@ -194,9 +238,9 @@ export class StatementFold {
     else addTokens(line, event);
   }
 
-  #lineOf(event: Charge, { position, at }: Placed): Line {
+  #identityOf(event: Charge, { at }: Placed): LineIdentity {
     const groups = this.#parameters.group_by;
-    const identity = {
+    return {
       kind: kindOf(event),
       model: event.model,
       ...(groups.includes('day') ? { day: at.toISOString().slice(0, 10) } : {}),
@@ -204,6 +248,9 @@ export class StatementFold {
       ...(groups.includes('end_user') ? { end_user: event.end_user ?? '' } : {}),
       ...(event.type === 'usage.adjusted' ? { reference: event.reference, reason: event.reason } : {}),
     };
+  }
+
+  #lineOf(identity: LineIdentity, position: number): Line {
     const name = JSON.stringify(identity);
     const known = this.#lines.get(name);
     if (known) return known;

@@ -48,6 +48,14 @@ export class PrepaidTimeline {
     return this.#changes.findLast(({ position }) => position <= termsPosition)?.isPrepaid ?? false;
   }
 
+  /** The positions of the terms by which calls are charged to the balance, as an `int8multirange`. */
+  get chargedTerms(): string {
+    const ranges = this.#changes.flatMap(({ position, isPrepaid }, index) =>
+      isPrepaid ? [`[${position},${this.#changes[index + 1]?.position ?? ''})`] : [],
+    );
+    return `{${ranges.join(',')}}`;
+  }
+
   /** The first position from which the account was prepaid; null: never. */
   get firstPosition(): number | null {
     return this.#changes[0]?.position ?? null;

@@ -12,7 +12,7 @@ import { eventOfEntry } from '#db/statement/file.ts';
 import { chargeOf, isOfBalance, StatementFold } from '#db/statement/fold.ts';
 import { billingEventsOf, isBilledTo, openInvoices } from '#db/statement/invoices.ts';
 import { PrepaidTimeline } from '#db/statement/prepaid.ts';
-import { readRequestEntries } from '#db/statement/request-entries.ts';
+import { readPeriod } from '#db/statement/period-entries.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 
@@ -26,6 +26,11 @@ export type StatementRequest = {
   group_by?: readonly StatementGroup[];
   /** The position up to which names and the issuer are read; absent: the head. */
   asOf?: number;
+  /**
+   * Whether all events are read, and no sums of the projection: of a document that the log will have, so
+   * that no fault of a projection gets into it.
+   */
+  fromLog?: boolean;
 };
 
 /** A statement with the entries of its events, in the order of the log. */
@@ -56,6 +61,9 @@ export class TooManyEventsError extends StoreError {
 
 const EVENTS_PER_PART = 500;
 
+/** A worker may project events between reading the head and the sums, outside of a transaction. */
+const ATTEMPTS_MAX = 5;
+
 /** An append that took its time before the end of a period commits within its timeout of 2 s, or not. */
 const FINAL_AFTER_MS = 5_000;
 
@@ -63,15 +71,29 @@ const FINAL_AFTER_MS = 5_000;
 export type ControlEntry = { entry: string; placed: Placed };
 
 /**
- * Computes a statement from the log.
+ * Computes a statement: from sums of whole days that the projection keeps, and from the log for all else. For
+ * a proof all of its events are read. The figures are the same either way, also where the projection lags.
  * @throws {StoreError} when the account is unknown, or has more events or lines than a bound.
  * @throws {ArchivedError} when a part of the period is archived.
  */
 export async function readStatement(
   client: ClientBase,
   request: StatementRequest,
-  { entriesMax = 0, linesMax = Infinity, pause = proceed }: StatementBounds = {},
+  bounds: StatementBounds = {},
 ): Promise<ReadStatement> {
+  for (let attempt = 1; attempt < ATTEMPTS_MAX; attempt++) {
+    const read = await readAt(client, request, bounds);
+    if (read !== null) return read;
+  }
+  return (await readAt(client, { ...request, fromLog: true }, bounds)) as ReadStatement;
+}
+
+/** @returns null where the projection has events behind the head that the statement is as of. */
+async function readAt(
+  client: ClientBase,
+  request: StatementRequest,
+  { entriesMax = 0, linesMax = Infinity, pause = proceed }: StatementBounds,
+): Promise<ReadStatement | null> {
   const { account, key = null, end_user: endUser = null, from, to, group_by: groups = [] } = request;
   if (from >= to) throw new StoreError('the period is empty: "from" must be before "to"');
   const { origin } = await readLogState(client);
@@ -82,6 +104,7 @@ export async function readStatement(
   const timeline = timelineOf(account, control);
   const isWhole = key === null && endUser === null;
   const invoices = key === null ? await readInvoicesOf(client, account) : [];
+  const hasSums = request.fromLog !== true && entriesMax === 0;
   const parameters: StatementParameters = {
     log: origin,
     account,
@@ -95,19 +118,38 @@ export async function readStatement(
     is_final: nowMs >= to.getTime() + FINAL_AFTER_MS,
     opening_balance_nanousd:
       isWhole && timeline.hasBalance
-        ? String(await readOpening(client, account, from, { head, control, timeline, invoices, pause }))
+        ? String(
+            await readOpening(client, account, from, { head, control, timeline, invoices, hasSums, pause }),
+          )
         : null,
   };
   const fold = new StatementFold(parameters);
   const entries: string[] = [];
   const keysUsed = new Set<string>();
-  const after = (await positionAt(client, from, head)) - 1;
-  const upTo = (await positionAt(client, to, head)) - 1;
   const own = control.filter(({ placed }) => isUsed(placed, timeline.hasBalance && isWhole, from, to));
-  own.push(...notesUsed(invoices, { account, end_user: endUser }, asOf, { after, upTo }));
+  own.push(...(await readNotesUsed(client, invoices, parameters, { from, to, head })));
   for (const { placed } of own) fold.add(placed);
   let count = own.length;
-  for await (const page of readRequestEntries(client, { account, after, upTo, from, to })) {
+  const summed = groups.filter((group) => group !== 'end_user');
+  const { sums, pages, position } = await readPeriod(
+    client,
+    { account, key, end_user: endUser, from, to, head },
+    hasSums && endUser === null && summed.length === groups.length
+      ? {
+          group_by: summed,
+          charged: timeline.chargedTerms,
+          rowsMax: Number.isFinite(linesMax) ? linesMax + 1 : null,
+        }
+      : null,
+  );
+  // Of a period that is over, no event is behind the head.
+  if (position > head && !parameters.is_final) return null;
+  if (sums.length > linesMax) throw tooManyLines(linesMax);
+  for (const sum of sums) {
+    if (sum.key !== undefined) keysUsed.add(sum.key);
+    fold.addSum(sum);
+  }
+  for await (const page of pages) {
     // Also where a page has no event of the account: it takes time to search.
     await pause();
     for (const [index, entry] of page.entries()) {
@@ -119,16 +161,16 @@ export async function readStatement(
       if (entriesMax > 0) entries.push(entry);
       if (entriesMax > 0 && ++count > entriesMax) throw new TooManyEventsError(entriesMax);
     }
-    if (fold.lineCount > linesMax)
-      throw new StoreError(
-        `the statement has more than ${linesMax} lines: divide the period, or group by fewer fields`,
-      );
+    if (fold.lineCount > linesMax) throw tooManyLines(linesMax);
   }
   const names = groups.includes('key') ? await readKeyNames(client, keysUsed, asOf) : [];
   for (const { placed } of names) fold.add(placed);
   const used = [...own, ...names].map(({ entry }) => entry);
   return { statement: fold.result(), entries: entriesMax === 0 ? [] : inLogOrder([...used, ...entries]) };
 }
+
+const tooManyLines = (max: number): StoreError =>
+  new StoreError(`the statement has more than ${max} lines: divide the period, or group by fewer fields`);
 
 const proceed = (): Promise<void> => Promise.resolve();
 
@@ -177,27 +219,27 @@ function isUsed({ event, at }: Placed, hasBalance: boolean, from: Date, to: Date
   }
 }
 
-/**
- * The credit notes that bill corrections between two positions, and the events that take their invoices back.
- */
-function notesUsed(
+/** The credit notes that bill corrections of the period, and the events that take their invoices back. */
+async function readNotesUsed(
+  client: ClientBase,
   invoices: readonly ControlEntry[],
-  subject: { account: string; end_user: string | null },
-  asOf: number,
-  { after, upTo }: { after: number; upTo: number },
-): ControlEntry[] {
-  const corrected = new Set<number>();
-  const notes = invoices.filter(({ placed: { event, position } }) => {
-    if (event.type !== 'invoice.corrected' || position > asOf || !isBilledTo(event, subject)) return false;
-    if (!event.corrections.some((each) => each > after && each <= upTo)) return false;
-    corrected.add(event.invoice);
-    return true;
+  subject: { account: string; end_user: string | null; as_of: number },
+  { from, to, head }: { from: Date; to: Date; head: number },
+): Promise<ControlEntry[]> {
+  const known = invoices.filter(({ placed: { position } }) => position <= subject.as_of);
+  const notes = known.flatMap((entry) => {
+    const { event } = entry.placed;
+    return event.type === 'invoice.corrected' && isBilledTo(event, subject) ? [{ entry, event }] : [];
   });
-  const takenBack = invoices.filter(
-    ({ placed: { event, position } }) =>
-      event.type === 'invoice.credited' && position <= asOf && corrected.has(event.invoice),
+  if (notes.length === 0) return [];
+  const first = await positionAt(client, from, head);
+  const end = await positionAt(client, to, head);
+  const used = notes.filter(({ event }) => event.corrections.some((each) => each >= first && each < end));
+  const corrected = new Set(used.map(({ event }) => event.invoice));
+  const takenBack = known.filter(
+    ({ placed: { event } }) => event.type === 'invoice.credited' && corrected.has(event.invoice),
   );
-  return [...notes, ...takenBack];
+  return [...used.map(({ entry }) => entry), ...takenBack];
 }
 
 /** The control events of an account, of the plans that it was on, of its quotas and of the issuer. */
@@ -256,18 +298,19 @@ type Opening = {
   timeline: PrepaidTimeline;
   /** Those of the account. */
   invoices: readonly ControlEntry[];
+  hasSums: boolean;
   pause: () => Promise<void>;
 };
 
 /**
  * The prepaid balance before a time: that of the account's last invoice before it, if there is one, and what
- * changed it since. Without one, all calls since the account was first prepaid are read.
+ * changed it since; without one, since the account was first prepaid.
  */
 async function readOpening(
   client: ClientBase,
   account: string,
   until: Date,
-  { head, control, timeline, invoices, pause }: Opening,
+  { head, control, timeline, invoices, hasSums, pause }: Opening,
 ): Promise<bigint> {
   const carried = openInvoices(billingEventsOf(invoices.map(({ placed }) => placed)))
     .filter((invoice) => carriesTo(invoice, account, until))
@@ -281,10 +324,15 @@ async function readOpening(
     if (event.type === 'account.topped_up') balance += BigInt(event.amount_nanousd);
     if (event.type === 'quota.adjusted' && isOfBalance(event)) balance -= BigInt(event.amount);
   }
-  const first = carried === undefined ? timeline.firstPosition : await positionAt(client, from, head);
-  const after = first === null ? head : first - 1;
-  const upTo = (await positionAt(client, until, head)) - 1;
-  for await (const page of readRequestEntries(client, { account, after, upTo, from, to: until })) {
+  // Before it no call is charged to the balance.
+  const after = timeline.firstPosition === null ? head : timeline.firstPosition - 1;
+  const { sums, pages } = await readPeriod(
+    client,
+    { account, key: null, end_user: null, from, to: until, head, after },
+    hasSums ? { group_by: [], charged: timeline.chargedTerms, rowsMax: null } : null,
+  );
+  for (const { charged_nanousd: charged } of sums) balance -= charged;
+  for await (const page of pages) {
     // Also where a page has no event of the account: it takes time to search.
     await pause();
     for (const [index, entry] of page.entries()) {

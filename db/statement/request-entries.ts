@@ -12,7 +12,10 @@ import { db, rowOf, rowsOf } from '#db/schema/query.ts';
  * whole part is.
  */
 
-export type RequestPart = LogRange & { account: string; from: Date; to: Date };
+/** Whose requests: of an account, or of one of its keys or end users. */
+export type RequestSubject = { account: string; key: string | null; end_user: string | null };
+
+export type RequestPart = LogRange & RequestSubject & { from: Date; to: Date };
 
 /** Positions that one statement searches: some hundred milliseconds. */
 const SEARCHED_AT_ONCE = 100_000;
@@ -21,9 +24,9 @@ const LOOKED_UP_AT_ONCE = 2_000;
 /** Searching so many events takes about as long as beginning another stretch. */
 const STRETCH_GAP_MAX = 200;
 
-const TYPES = (['request.settled', 'request.abandoned', 'request.rejected', 'usage.adjusted'] as const).map(
-  (type) => `(${EVENT_CODES[type]}`,
-);
+type EntryType = 'request.settled' | 'request.abandoned' | 'request.rejected' | 'usage.adjusted';
+const ALL_TYPES = ['request.settled', 'request.abandoned', 'request.rejected', 'usage.adjusted'] as const;
+const codesOf = (types: readonly EntryType[]): string[] => types.map((type) => `(${EVENT_CODES[type]}`);
 
 const SEARCH = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
   where split_part(line, ',', 3) = $3 and split_part(line, ',', 1) = any($4)
@@ -36,30 +39,45 @@ const LOOK_UP = `select l.* from unnest($1::bigint[]) as wanted(at_position)
   cross join lateral (select ${LINE_COLUMNS} from daybook.lines(at_position - 1, at_position)) l
   order by position`;
 
-/** Entries in the order of the log, in pages. @throws {ArchivedError} where a part is archived. */
+/**
+ * Entries in the order of the log, in pages. Those of other keys and end users of the account may be among
+ * them.
+ * @throws {ArchivedError} where a part is archived.
+ */
 export async function* readRequestEntries(client: ClientBase, part: RequestPart): AsyncGenerator<string[]> {
   const { account, after, upTo } = part;
   const positions = upTo > after ? await projectedPositions(client, part) : [];
   if (positions === null) {
     for (let at = after; at < upTo; at += SEARCHED_AT_ONCE) {
-      const values = [at, Math.min(at + SEARCHED_AT_ONCE, upTo), account, TYPES];
+      const values = [at, Math.min(at + SEARCHED_AT_ONCE, upTo), account, codesOf(ALL_TYPES)];
       yield await queryEntries(client, 'search_statement', SEARCH, values);
     }
   } else {
-    for (let at = 0; at < positions.length; at += LOOKED_UP_AT_ONCE) {
-      const wanted = positions.slice(at, at + LOOKED_UP_AT_ONCE);
-      const stretches = stretchesOf(wanted);
-      const bounds = [stretches.map((each) => each.after), stretches.map((each) => each.upTo)];
-      const entries = await queryEntries(client, 'search_stretches', SEARCH_STRETCHES, [
-        ...bounds,
-        account,
-        TYPES,
-      ]);
-      if (entries.length !== wanted.length) await requireWhole(client, (wanted[0] as number) - 1);
-      yield entries;
-    }
+    yield* readEntriesAround(client, account, positions);
   }
   await requireWhole(client, after);
+}
+
+/**
+ * The entries of an account's requests at positions, which ascend, in pages.
+ * @param types of them. Those of the account between near positions are among the entries, too.
+ * @throws {ArchivedError} where one is archived.
+ */
+export async function* readEntriesAround(
+  client: ClientBase,
+  account: string,
+  positions: readonly number[],
+  types: readonly EntryType[] = ALL_TYPES,
+): AsyncGenerator<string[]> {
+  for (let at = 0; at < positions.length; at += LOOKED_UP_AT_ONCE) {
+    const wanted = positions.slice(at, at + LOOKED_UP_AT_ONCE);
+    const stretches = stretchesOf(wanted);
+    const bounds = [stretches.map((each) => each.after), stretches.map((each) => each.upTo)];
+    const values = [...bounds, account, codesOf(types)];
+    const entries = await queryEntries(client, 'search_stretches', SEARCH_STRETCHES, values);
+    if (entries.length < wanted.length) await requireWhole(client, (wanted[0] as number) - 1);
+    yield entries;
+  }
 }
 
 /** Stretches of the log that cover positions, which ascend, and little else. Pure. */
@@ -86,7 +104,7 @@ export async function* readEntriesAt(
   }
 }
 
-/** The positions of the account's endings, rejections and corrections; null if the projection lacks some. */
+/** The positions of the subject's endings, rejections and corrections; null if the projection lacks some. */
 async function projectedPositions(client: ClientBase, part: RequestPart): Promise<number[] | null> {
   const state = await readProjectionState(client, ['requests']);
   if (state.position < part.upTo || state.parked > 0) return null;
@@ -99,7 +117,9 @@ async function projectedPositions(client: ClientBase, part: RequestPart): Promis
   );
   if (kept?.has_all !== true) return null;
   const isOf = (column: RawBuilder<unknown>): RawBuilder<boolean> =>
-    sql<boolean>`account = ${part.account} and ${column} > ${part.after} and ${column} <= ${part.upTo}`;
+    sql<boolean>`account = ${part.account} and ${column} > ${part.after} and ${column} <= ${part.upTo}
+      and (${part.key}::text is null or key = ${part.key})
+      and (${part.end_user}::text is null or end_user = ${part.end_user})`;
   const end = sql`coalesce(end_position, position)`;
   const requests = db
     .selectFrom('projection.request')

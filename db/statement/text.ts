@@ -1,7 +1,14 @@
 import { showTable } from '#db/command-line/table.ts';
 import { LINE_KINDS, type Statement } from '#db/statement/document.ts';
 import type { ShownDocument } from '#db/statement/invoices.ts';
-import { dollars, KIND_TITLES, lineDetail, periodText, rateText } from '#db/statement/words.ts';
+import {
+  adjustmentText,
+  dollars,
+  KIND_TITLES,
+  lineDetail,
+  periodText,
+  rateText,
+} from '#db/statement/words.ts';
 
 /** A statement as text for a terminal. Pure. */
 
@@ -61,8 +68,7 @@ function balanceLines({ balance, top_ups: topUps, adjustments }: Statement): str
         `Top-up: ${at}, ${dollars(amount)} dollars, ${quoted(reference)}`,
     ),
     ...adjustments.map(
-      ({ at, amount, meter, window, reason }) =>
-        `Adjusted usage: ${at}, ${amount} ${meter} of the ${window}, ${quoted(reason)}`,
+      (each) => `Adjusted usage: ${each.at}, ${adjustmentText(each)}, ${quoted(each.reason)}`,
     ),
     ...(balance === null
       ? []

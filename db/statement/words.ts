@@ -1,5 +1,7 @@
 import { formatDollars } from '#db/money.ts';
-import type { LineKind, Statement, StatementLine } from '#db/statement/document.ts';
+import { METERS } from '#db/limits/meters.ts';
+import { limitTitle } from '#db/limits/titles.ts';
+import type { LineKind, Statement, StatementAdjustment, StatementLine } from '#db/statement/document.ts';
 
 /** The words of statements, the same in text, PDF and mail. Pure. */
 
@@ -33,6 +35,12 @@ export function lineDetail(line: StatementLine): string {
     ...(endUser === undefined ? [] : [endUser === '' ? 'no end user' : endUser]),
     ...(reference === undefined ? [] : [`${reference}: ${reason ?? ''}`]),
   ].join(', ');
+}
+
+/** The adjusted units and their limit: "-2.00 USD, Lifetime cost". */
+export function adjustmentText({ meter, window, amount }: StatementAdjustment): string {
+  const units = METERS[meter].format === 'nanousd' ? `${dollars(String(amount))} USD` : grouped(amount);
+  return `${units}, ${limitTitle({ meter, window })}`;
 }
 
 /** How the cost in the issuer's currency follows from dollars. */

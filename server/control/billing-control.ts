@@ -68,7 +68,8 @@ export class BillingControl {
     };
     const before = findInvoice(await this.#readStream(), subject);
     if (before) return { event: null, invoice: before };
-    const { statement } = await readStatement(this.#client, { account, ...period, group_by: INVOICE_GROUPS });
+    const request = { account, ...period, group_by: INVOICE_GROUPS, fromLog: true };
+    const { statement } = await readStatement(this.#client, request);
     return this.issueOf(statement);
   }
 

@@ -34,12 +34,12 @@ import { invalidParameter, readQuery } from '#server/read/query.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { ReadStore, Source } from '#server/read/store.ts';
 
-/** Statements for keys and members, in all formats. They are computed from the log itself. */
+/** Statements for keys and members, in all formats. */
 
 export type Statements = { reads: ReadStore; witnesses: readonly string[] };
 
-/** The projection of requests has the positions of an account's events. */
-const STATEMENTS: Source = { projection: 'requests', tables: ['request'] };
+/** The projections have sums of days, and the positions of an account's events. */
+const STATEMENTS: Source = { projection: 'requests', tables: ['request', 'statement_day'] };
 
 /** Statements hold a connection for seconds: most of them stay with other readers. */
 const places = new KeyedSemaphore();

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { EventOf } from '#db/events/events.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { ChatReply } from '../support/client.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
@@ -214,9 +214,21 @@ class Run {
     } else if (kind === 'call') {
       this.#running.set(call, this.#send(call));
       await this.#end(call);
-    } else if (this.#running.has(call)) await this.#end(call);
+    } else if (this.#running.has(call)) {
+      await this.#rejectionsRecorded();
+      await this.#end(call);
+    }
     const running = this.#running.size;
     await this.#fleet.waitFor((events) => openRequests(events).length === running);
+  }
+
+  /**
+   * Rejections are recorded within a second, and a back-test decides calls in the order of the log: one that
+   * is recorded after the end of a held call would find the units that this has returned.
+   */
+  async #rejectionsRecorded(): Promise<void> {
+    const rejected = this.decisions.filter((decision) => decision !== null).length;
+    await this.#fleet.waitFor((events) => countRejected(events) === rejected);
   }
 
   #send(number: number): Promise<ChatReply> {
@@ -232,6 +244,9 @@ class Run {
     this.#running.delete(call);
   }
 }
+
+const countRejected = (events: readonly Placed[]): number =>
+  events.reduce((sum, { event }) => sum + (event.type === 'request.rejected' ? event.rejected_count : 0), 0);
 
 function rejectionOf(reply: ChatReply): Rejection {
   if (reply.status === 200) return null;

@@ -12,7 +12,14 @@ import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs, openWriter, type Writer } from '../support/log/log-writer.ts';
-import { foldRequests, foldUsage, type Row, type Rows } from '../support/projections/projection-fold.ts';
+import {
+  foldRequests,
+  foldStatements,
+  foldUsage,
+  type Row,
+  type Rows,
+  STATEMENT_KEY,
+} from '../support/projections/projection-fold.ts';
 import { foldHistory } from '../support/projections/projection-history.ts';
 import { DIGEST, HistoryWriter } from '../support/projections/arbitrary-history.ts';
 import { anyHistory, type HistoryStep } from '../support/projections/history-steps.ts';
@@ -31,6 +38,7 @@ const KEYS: Record<string, readonly string[]> = {
   usage_day_account: ['day', 'account'],
   usage_minute_total: ['minute'],
   usage_hour_total: ['hour'],
+  statement_day: STATEMENT_KEY,
   key_use: ['key'],
   usage_history: ['subject', 'hour'],
   quota_window: ['subject', 'meter', 'window_kind', 'window_start', 'reset_position'],
@@ -123,6 +131,7 @@ test('each table equals a fold event by event, over random events and page range
       const judged: Record<string, Rows> = {
         ...foldRequests(log),
         ...foldUsage(log),
+        statement_day: foldStatements(log),
         usage_history: foldHistory(log),
         quota_window: foldQuotas(log),
       };

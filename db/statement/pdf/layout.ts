@@ -4,7 +4,15 @@ import { LINE_KINDS, type Statement, type StatementLine } from '#db/statement/do
 import type { ShownDocument } from '#db/statement/invoices.ts';
 import { type CjkFonts, loadCjkFonts } from '#db/statement/pdf/cjk-fonts.ts';
 import { type Run, runsOf } from '#db/statement/pdf/printable.ts';
-import { dollars, grouped, KIND_TITLES, lineDetail, periodText, rateText } from '#db/statement/words.ts';
+import {
+  adjustmentText,
+  dollars,
+  grouped,
+  KIND_TITLES,
+  lineDetail,
+  periodText,
+  rateText,
+} from '#db/statement/words.ts';
 
 /** Lays out a statement or an invoice on A4 pages. */
 
@@ -49,6 +57,8 @@ function belowLine(line: StatementLine): string {
     ...(abandoned === 0 ? [] : [`${grouped(abandoned)} reserved tokens of abandoned requests`]),
   ].join(' · ');
 }
+
+const cellWidth = ({ width }: { width: number }): number => width * WIDTH - 8;
 
 /** With all nine decimal places, so that the points of a column stand below one another. */
 function alignedDollars(nanousd: string): string {
@@ -224,10 +234,10 @@ class Page {
 
   #cells(cells: readonly string[], more: { font?: string; color?: string } = {}): void {
     let x = MARGIN;
-    for (const [at, { width }] of COLUMNS.entries()) {
-      const inner = width * WIDTH - 8;
-      this.#text(cells[at] ?? '', x + 4, inner, { ...more, align: at === 0 ? 'left' : 'right' });
-      x += width * WIDTH;
+    for (const [at, column] of COLUMNS.entries()) {
+      const align = at === 0 ? 'left' : 'right';
+      this.#text(cells[at] ?? '', x + 4, cellWidth(column), { ...more, align });
+      x += column.width * WIDTH;
     }
     this.#y += ROW;
   }
@@ -251,7 +261,7 @@ class Page {
       this.#text(KIND_TITLES[kind], MARGIN + 4, WIDTH, { size: SIZES.small, color: COLORS.dim });
       this.#y += ROW;
       for (const line of own) {
-        const below = belowLine(line);
+        const below = this.#below(line);
         if (this.#need(below === '' ? ROW : 2 * ROW)) this.#tableHead();
         this.#cells(COLUMNS.map(({ of }) => of(line)));
         if (below === '') continue;
@@ -270,6 +280,14 @@ class Page {
       this.#text(`${grouped(rest)} more lines are in the CSV and JSON documents.`, MARGIN + 4, WIDTH);
       this.#y += ROW;
     }
+  }
+
+  /** The small line below; it begins with the model where its column is too narrow for the name. */
+  #below(line: StatementLine): string {
+    this.#document.fontSize(SIZES.body);
+    const runs = runsOf(line.model, this.#fontOf);
+    const isCut = this.#widthOf(runs, 'regular') > cellWidth(COLUMNS[0]);
+    return [...(isCut ? [line.model] : []), belowLine(line)].filter((text) => text !== '').join(' · ');
   }
 
   #sum(title: string, amount: string, font = 'regular', size = SIZES.body): void {
@@ -318,8 +336,8 @@ class Page {
       this.#pair(`${at.slice(0, 10)} · ${reference}`, `${dollars(amount)} USD`);
     if (topUps.length > 0) this.#y += 10;
     if (adjustments.length > 0) this.#heading('Adjusted usage');
-    for (const { at, meter, window, amount, reason } of adjustments.slice(0, PDF_LINES_MAX))
-      this.#pair(`${at.slice(0, 10)} · ${reason}`, `${grouped(amount)} ${meter} of the ${window}`);
+    for (const each of adjustments.slice(0, PDF_LINES_MAX))
+      this.#pair(`${each.at.slice(0, 10)} · ${each.reason}`, adjustmentText(each));
   }
 
   #heading(text: string): void {

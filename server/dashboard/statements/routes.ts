@@ -85,7 +85,10 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       const { account, period, end_user = null } = body;
       const month = parseMonth(period);
       if (month === null || relay.readModel.account(account) === undefined) return NOT_FOUND;
-      const subject = { account, end_user, from: month.from, to: month.until, group_by: INVOICE_GROUPS };
+      const subject = {
+        ...{ account, end_user, from: month.from, to: month.until },
+        ...{ group_by: INVOICE_GROUPS, fromLog: true },
+      };
       const read = await withReadSlot(reads, holderOf(who), () =>
         readBounded(reads, response, (client, bounds) =>
           readStatement(client, subject, { ...bounds, entriesMax: 0 }),

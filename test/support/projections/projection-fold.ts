@@ -210,6 +210,51 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
   return tables;
 }
 
+export const STATEMENT_KEY = ['account', 'day', 'key', 'model', 'kind', 'terms_position'] as const;
+
+/** The rows of `statement_day`. */
+export function foldStatements(log: readonly Placed[]): Rows {
+  const rows: Rows = new Map();
+  for (const { event, position, at } of log) {
+    if (!isEnding(event) && event.type !== 'request.rejected') continue;
+    const isRejected = event.type === 'request.rejected';
+    const cost = isRejected ? null : costOf(event);
+    const isAbandoned = event.type === 'request.abandoned';
+    const identity: Record<(typeof STATEMENT_KEY)[number], unknown> = {
+      account: event.account,
+      day: new Date(at.getTime() - (at.getTime() % 86_400_000)),
+      key: event.key,
+      model: isRejected ? '' : event.model,
+      kind: isRejected ? 3 : isAbandoned ? 1 : cost === null ? 2 : 0,
+      terms_position: isRejected ? 0 : (event.terms_position ?? 0),
+    };
+    const name = JSON.stringify(STATEMENT_KEY.map((key) => identity[key]));
+    const row = rows.get(name) ?? { ...identity, ...NO_SUMS, first_position: position };
+    rows.set(name, row);
+    row['last_position'] = position;
+    const add = (column: string, amount: number): void => {
+      row[column] = (row[column] as number) + amount;
+    };
+    add('requests', isRejected ? event.rejected_count : 1);
+    if (isRejected) continue;
+    add('cost_nanousd', cost ?? 0);
+    const isEstimated = !['provider', 'none'].includes(event.usage_source);
+    add('estimated', isEstimated ? 1 : 0);
+    add('estimated_cost_nanousd', isEstimated ? (cost ?? 0) : 0);
+    if (event.type === 'request.abandoned') add('abandoned_tokens', event.hold_tokens);
+    else
+      for (const part of ['input', 'cache_read', 'cache_write', 'output', 'reasoning'] as const)
+        add(`${part}_tokens`, event[`${part}_tokens`] ?? 0);
+  }
+  return rows;
+}
+
+const NO_SUMS: Row = {
+  ...{ requests: 0, estimated: 0, input_tokens: 0, cache_read_tokens: 0, cache_write_tokens: 0 },
+  ...{ output_tokens: 0, reasoning_tokens: 0, abandoned_tokens: 0 },
+  ...{ estimated_cost_nanousd: 0, cost_nanousd: 0 },
+};
+
 function useOf(rows: Rows, { key, account }: { key: string; account: string }): Row {
   const row = rows.get(key) ?? { key, account, last_used_at: null, requests: 0, cost_nanousd: 0 };
   rows.set(key, row);

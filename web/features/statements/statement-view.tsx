@@ -1,5 +1,7 @@
-import type { Statement, StatementLine } from '#db/statement/document.ts';
+import { limitTitle } from '#db/limits/titles.ts';
+import type { Statement, StatementAdjustment, StatementLine } from '#db/statement/document.ts';
 import type { StatementReply } from '#server/contract/statements.ts';
+import { showAmount } from '../../lib/format/limits.ts';
 import { showCost, showCount, showCounted } from '../../lib/format/show.ts';
 import { Copyable } from '../../ui/copy.tsx';
 import { Badge, Empty, Facts, Figure } from '../../ui/layout/parts.tsx';
@@ -129,12 +131,15 @@ function Balance({ statement: { balance, top_ups: topUps, adjustments } }: { sta
             <Badge tone="success">Top-up</Badge> {showCost(amount)} on {at.slice(0, 10)}: {reference}
           </li>
         ))}
-        {adjustments.map(({ position, at, amount, meter, window, reason }) => (
-          <li key={position} className="wrap-anywhere">
-            <Badge>Adjustment</Badge> {showCount(amount)} {meter} ({window}) on {at.slice(0, 10)}: {reason}
+        {adjustments.map((each) => (
+          <li key={each.position} className="wrap-anywhere">
+            <Badge>Adjustment</Badge> {adjustmentLine(each)}: {each.reason}
           </li>
         ))}
       </ul>
     </section>
   );
 }
+
+const adjustmentLine = ({ at, amount, meter, window }: StatementAdjustment): string =>
+  `${showAmount(meter, amount, showCount)} on ${at.slice(0, 10)}, ${limitTitle({ meter, window })}`;

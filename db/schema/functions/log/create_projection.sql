@@ -155,6 +155,34 @@ begin
     ) with (fillfactor = 80);
     alter table usage_minute_total rename column hour to minute;
 
+    -- What statements add up, so that they read no calls: endings and rejections by the UTC day of their
+    -- event, by key and model, by kind (db/projections/page/statement-sums.ts), and by the terms that the
+    -- calls were admitted by, which say whether they are charged to a prepaid balance (0: no terms). Each
+    -- correction is read from the log.
+    create table statement_day (
+      day timestamptz not null,
+      terms_position bigint not null,
+      requests bigint not null,
+      estimated bigint not null,
+      input_tokens bigint not null,
+      cache_read_tokens bigint not null,
+      cache_write_tokens bigint not null,
+      output_tokens bigint not null,
+      reasoning_tokens bigint not null,
+      abandoned_tokens bigint not null,
+      estimated_cost_nanousd bigint not null,
+      cost_nanousd bigint not null,
+      -- Of the first and the last event.
+      first_position bigint not null,
+      last_position bigint not null,
+      kind smallint not null,
+      account text collate "C" not null,
+      key text collate "C" not null,
+      -- Empty if the request was rejected: statements count those without their models.
+      model text collate "C" not null,
+      primary key (account, day, key, model, kind, terms_position)
+    ) with (fillfactor = 80);
+
     -- The last use of each key, with its total requests and cost.
     create table key_use (
       key text collate "C" primary key,
