@@ -145,6 +145,7 @@ async function fill(store: Store, events: number, signal: AbortSignal): Promise<
   const projector = await connect(store, 'worker');
   const epoch = await startEpoch(projector);
   for (;;) {
+    signal.throwIfAborted();
     const page = await projectPage(projector, { projections: PROJECTIONS, epoch });
     if (page.kind !== 'projected') throw new Error(`unexpected page: ${page.kind}`);
     if (page.range.upTo === page.head) break;

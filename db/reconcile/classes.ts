@@ -55,7 +55,7 @@ export function describeClass(each: DifferenceClass): ClassText {
       return {
         name: 'Outside the relay',
         meaning: 'The provider billed a credential that no upstream of this relay has.',
-        action: 'Name the credential with --credential, or find out where it is used.',
+        action: 'Name the credential when you compare, or find out where it is used.',
       };
     case 'failed_attempt':
       return {
@@ -127,7 +127,7 @@ export function describeClass(each: DifferenceClass): ClassText {
       return {
         name: 'Model name',
         meaning: 'The bill has the usage under another name of the model.',
-        action: 'Name the model with --model, so that the next comparison agrees.',
+        action: 'Name the model when you compare, so that the next comparison agrees.',
       };
     case 'credential':
       return {
@@ -151,7 +151,7 @@ export function describeClass(each: DifferenceClass): ClassText {
       return {
         name: 'Currency',
         meaning: 'The provider billed in another currency than US dollars.',
-        action: 'Name the exchange rate with --rate. Without one the lines are in no dollar total.',
+        action: 'Name the exchange rate when you compare. Without one the lines are in no dollar total.',
       };
     case 'discount':
       return { name: 'Discount', meaning: 'A line of the bill is a discount.', action: NONE };

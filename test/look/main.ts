@@ -7,7 +7,8 @@ import { settled } from '../support/browser/browser.ts';
 import { type TestDashboard, startDashboard } from '../support/browser/dashboard-browser.ts';
 import { type Scene, SCENES } from '../support/browser/scenes.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
-import { seed } from './seed.ts';
+import { correctSome, seed } from './seed.ts';
+import { seedEmails, seedInvoices } from './seed-billing.ts';
 
 /**
  * Screenshots of every page and dialog, light and dark, wide and narrow, for review by a person:
@@ -29,6 +30,10 @@ async function main(): Promise<void> {
   const stop = new AbortController();
   try {
     const { member, auditor, traffic } = await seed(dashboard, upstream);
+    const account = dashboard.administrator.me.account.id;
+    await seedInvoices(dashboard, [account, member.me.account.id]);
+    await seedEmails(dashboard, account);
+    await correctSome(dashboard.administrator, account, 'bill 2026-2');
     const running = traffic(stop.signal);
     const clients = { visitor: null, administrator: dashboard.administrator, member, auditor };
     const chosen = SCENES.filter(

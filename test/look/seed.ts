@@ -244,7 +244,11 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
 }
 
 /** Corrects two requests of an account, and gives units of a quota back. */
-async function correctSome(administrator: SignedInClient, account: string): Promise<void> {
+export async function correctSome(
+  administrator: SignedInClient,
+  account: string,
+  bill = 'bill 2026-1',
+): Promise<void> {
   const { body: page } = await administrator.get<RequestPage>(
     `/api/v1/requests?account=${account}&outcome=completed`,
   );
@@ -254,7 +258,7 @@ async function correctSome(administrator: SignedInClient, account: string): Prom
       await administrator.post(`/api/v1/requests/${request}/corrections`, {
         cost_nanousd: -Math.floor((cost ?? 0) / 2),
         output_tokens: index === 0 ? -1 : undefined,
-        reference: `bill 2026-1${index}`,
+        reference: `${bill}${index}`,
         reason: 'The provider billed a cached prompt.',
       }),
     );

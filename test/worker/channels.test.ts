@@ -6,10 +6,13 @@ import { closeClient } from '#db/postgres/connect.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { connectAs } from '../support/log/log-writer.ts';
-import { changeControl, until } from '../support/relay.ts';
-import { type Receiver, startReceiver } from '../support/servers/alert-receiver.ts';
+import { chat } from '../support/client.ts';
+import { changeControl, until, upstreamsVariable } from '../support/relay.ts';
+import { isSigned, type Receiver, startReceiver } from '../support/servers/alert-receiver.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { type MailServer, startMailServer } from '../support/servers/mail-server.ts';
+import { spawnServer } from '../support/servers/server-process.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
 /** Slack, Microsoft Teams and email: the command line, a worker, and receivers on real sockets. */
@@ -126,6 +129,43 @@ test('an alert reaches Slack, Microsoft Teams and an inbox, once each through a 
   expect(text).toContain('https://daybook.example.com/keys?account=Account1');
   for (const { headers } of [...slack.received, ...teams.received])
     expect(headers['webhook-signature']).toBeUndefined();
+});
+
+test('a call over its budget is reported by signed webhook, Slack, Microsoft Teams and email', async () => {
+  await using upstream = await startUpstream();
+  await using webhook = await startReceiver();
+  const { secret } = await add('webhook', webhook.url);
+  const key = await changeControl(database, dataDir, async (control, pepper) => {
+    const quota = { meter: 'tokens', window: 'month', limit: 1_000, enforcement: 'soft' } as const;
+    await control.definePlan('budget', { quotas: [quota] }, 'keep');
+    await control.createAccount('Initech', 'budget');
+    return control.createKey(pepper, { account: 'Initech', name: 'key', expiresAt: null });
+  });
+  const { DATABASE_URL, DAYBOOK_DATA } = env();
+  const server = await spawnServer({
+    ...{ DATABASE_URL, DAYBOOK_DATA, DAYBOOK_WORKER: 'off', LOG_LEVEL: 'silent' },
+    DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
+  });
+  try {
+    const body = { model: 's:tokens=1200', messages: [{ role: 'user', content: 'hi' }] };
+    const reply = await chat({ port: server.port, key: key.secret, body });
+    expect(reply.status).toBe(200);
+  } finally {
+    await server.stop();
+  }
+  const reports = () => [
+    webhook.received.filter((received) => isSigned(received, secret ?? '')).map((each) => each.body),
+    slack.received.map((each) => each.body),
+    teams.received.map((each) => each.body),
+    mail.mails.map(({ text }) => text.replaceAll('=\n', '')),
+  ];
+  const ofBudget = () => reports().map((bodies) => bodies.filter((each) => each.includes('Initech')));
+  await until(ofBudget, (found) => found.every(({ length }) => length > 0), 'four reports', WITHIN_MS);
+
+  const [[signed = ''] = [], ...others] = ofBudget();
+  const wanted = { type: 'quota.raised', data: { meter: 'tokens', percent: 100, limit: 1_000 } };
+  expect(JSON.parse(signed)).toMatchObject(wanted);
+  for (const bodies of others) expect(bodies).toEqual([expect.stringContaining('Monthly tokens: 100% used')]);
 });
 
 test('the URL of Slack or Microsoft Teams is in no list, log line or row', async () => {

@@ -49,6 +49,10 @@ const opening =
     await page.getByRole('dialog').waitFor();
   };
 
+async function showEmails(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Edit email settings' }).scrollIntoViewIfNeeded();
+}
+
 /** The audit pages other than the event list. */
 const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({
   name: `audit-${name}`,
@@ -244,6 +248,13 @@ const DIALOGS: readonly Scene[] = [
   { name: 'statements-of-an-auditor', path: '/statements?period=custom', who: 'auditor' },
   { name: 'statements-issue', path: '/statements', who: 'administrator', act: opening('Issue invoice') },
   { name: 'statements-issuer', path: '/statements', who: 'administrator', act: opening('Edit issuer') },
+  { name: 'statements-credit', path: '/statements', who: 'administrator', act: opening('Credit INV-') },
+  { name: 'statements-emails', path: '/statements', who: 'administrator', act: showEmails },
+  {
+    ...{ name: 'statements-email-settings', path: '/statements', who: 'administrator' },
+    act: opening('Edit email settings'),
+  },
+  { name: 'statements-send', path: '/statements', who: 'administrator', act: opening('Send statement') },
   { name: 'usage-by-route', path: '/usage?group=route', who: 'administrator' },
   { name: 'requests-adjust', path: '/requests?outcome=completed', who: 'administrator', act: adjustRequest },
   { name: 'limits-adjust', path: '/limits', who: 'administrator', act: opening('Adjust usage') },

@@ -9,7 +9,7 @@ import { Badge, Card, Facts, type Tone } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { monthName } from './period.ts';
-import { emailsQuery } from './queries.ts';
+import { emailsQuery, invoicesQuery } from './queries.ts';
 
 const EmailSettingsDialog = lazy(() =>
   import('./email-settings.tsx').then(({ EmailSettingsDialog: component }) => ({ default: component })),
@@ -21,6 +21,8 @@ const SendStatementDialog = lazy(() =>
 /** Statements of an account by email: monthly, and on demand. */
 export function EmailCard({ account, nowMs }: { account: string; nowMs: number }) {
   const query = useQuery(emailsQuery(account));
+  const invoices = useQuery(invoicesQuery).data?.data ?? [];
+  const names = new Map(invoices.map(({ number, name }) => [number, name]));
   const isAdministrator = useIsAdministrator();
   const [open, setOpen] = useState<'settings' | 'send' | null>(null);
   const close = (): void => setOpen(null);
@@ -63,7 +65,7 @@ export function EmailCard({ account, nowMs }: { account: string; nowMs: number }
                   keyOf={({ recipient, created_at: at, period, invoice }) =>
                     `${recipient} ${at} ${period ?? invoice}`
                   }
-                  columns={COLUMNS}
+                  columns={columnsOf(names)}
                 />
               </div>
             )}
@@ -85,21 +87,29 @@ export function EmailCard({ account, nowMs }: { account: string; nowMs: number }
 const STATES: Record<StatementEmailRow['state'], { name: string; tone: Tone }> = {
   waiting: { name: 'Pending', tone: 'warn' },
   sent: { name: 'Sent', tone: 'success' },
-  skipped: { name: 'Nothing to state', tone: 'plain' },
+  skipped: { name: 'No activity', tone: 'plain' },
   failed: { name: 'Failed', tone: 'danger' },
 };
 
-const COLUMNS: readonly Column<StatementEmailRow>[] = [
+/** @param names of invoices and credit notes by their numbers. */
+const columnsOf = (names: ReadonlyMap<number, string>): Column<StatementEmailRow>[] => [
   {
     head: 'Document',
-    cell: ({ period, invoice, monthly }) => (
+    cell: ({ period, invoice, monthly, recipient }) => (
       <>
-        <p className="font-medium">{period === null ? `Number ${invoice}` : monthName(period)}</p>
+        <p className="font-medium">
+          {period === null ? (names.get(invoice ?? 0) ?? `Number ${invoice}`) : monthName(period)}
+        </p>
         <p className="text-xs text-muted">{monthly ? 'Monthly' : 'On demand'}</p>
+        <p className="text-xs wrap-anywhere text-muted md:hidden">{recipient}</p>
       </>
     ),
   },
-  { head: 'Recipient', cell: ({ recipient }) => <span className="break-all">{recipient}</span> },
+  {
+    head: 'Recipient',
+    isExtra: true,
+    cell: ({ recipient }) => <span className="wrap-anywhere">{recipient}</span>,
+  },
   {
     head: 'State',
     cell: ({ state, attempts, status, fault }) => (
@@ -108,7 +118,7 @@ const COLUMNS: readonly Column<StatementEmailRow>[] = [
         {(state === 'failed' || (state === 'waiting' && attempts > 0)) && (
           <p className="mt-1 text-xs wrap-anywhere text-muted">
             {showCounted(attempts, 'attempt')}
-            {(fault ?? status) !== null && `: ${fault ?? status}`}
+            {fault !== null ? `: ${fault}` : status !== null && `: reply ${status}`}
           </p>
         )}
       </>

@@ -53,7 +53,7 @@ export function EmailSettingsDialog({ account, emails, onClose }: EmailSettingsP
         <Checkbox
           label="Send statements monthly"
           hint={
-            'For all accounts with recipients, from the month on that ends next. An issued invoice ' +
+            'For all accounts with recipients, starting with the current month. An issued invoice ' +
             'replaces the statement of its month.'
           }
           checked={enabled}

@@ -7,7 +7,7 @@ import { showCost, showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Download } from '../../ui/download.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
-import { Badge, Card, Empty } from '../../ui/layout/parts.tsx';
+import { Card, Empty } from '../../ui/layout/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { CreditDialog } from './credit-invoice.tsx';
@@ -44,20 +44,31 @@ export function Invoices() {
   );
 }
 
+/** What a document has to do with its counterpart. */
+const RELATIONS: Record<InvoiceRow['kind'], string> = {
+  invoice: 'Taken back by',
+  credit_note: 'Takes back',
+  correction_note: 'Corrects',
+};
+
 const columnsOf = (nameOf: NameOf): Column<InvoiceRow>[] => [
   {
     head: 'Number',
-    cell: ({ name, kind, counterpart }) => (
+    cell: ({ account, name, kind, counterpart }) => (
       <>
         <p className="font-medium whitespace-nowrap">{name}</p>
-        {kind === 'credit_note' && <p className="text-xs text-muted">Takes back {counterpart}</p>}
-        {kind === 'correction_note' && <p className="text-xs text-muted">Corrects {counterpart}</p>}
-        {kind === 'invoice' && counterpart !== null && <Badge>Taken back by {counterpart}</Badge>}
+        <p className="text-xs wrap-anywhere text-muted md:hidden">{nameOf(account)}</p>
+        {counterpart !== null && (
+          <p className="text-xs text-muted">
+            {RELATIONS[kind]} {counterpart}
+          </p>
+        )}
       </>
     ),
   },
   {
     head: 'Account',
+    isExtra: true,
     cell: ({ account, period, reason }) => (
       <>
         <p className="wrap-anywhere">{nameOf(account)}</p>
@@ -83,7 +94,7 @@ const columnsOf = (nameOf: NameOf): Column<InvoiceRow>[] => [
 const actions = (isAdministrator: boolean, onCredit: (row: InvoiceRow) => void): Column<InvoiceRow> =>
   actionsColumn((row) =>
     row.kind !== 'credit_note' ? (
-      <span className="inline-flex flex-wrap justify-end gap-2">
+      <span className="inline-flex justify-end gap-2 max-md:flex-col">
         <Download
           href={`/api/v1/invoices/${row.number}?format=pdf`}
           name="PDF"

@@ -112,7 +112,7 @@ function Balance({ statement: { balance, top_ups: topUps, adjustments } }: { sta
   return (
     <section aria-labelledby="balance" className="flex flex-col gap-2">
       <h3 id="balance" className="font-semibold">
-        Balance
+        {balance === null ? 'Top-ups and adjustments' : 'Balance'}
       </h3>
       {balance !== null && (
         <Facts
@@ -142,4 +142,4 @@ function Balance({ statement: { balance, top_ups: topUps, adjustments } }: { sta
 }
 
 const adjustmentLine = ({ at, amount, meter, window }: StatementAdjustment): string =>
-  `${showAmount(meter, amount, showCount)} on ${at.slice(0, 10)}, ${limitTitle({ meter, window })}`;
+  `${limitTitle({ meter, window })}, ${showAmount(meter, amount, showCount)} on ${at.slice(0, 10)}`;

@@ -190,8 +190,8 @@ const COSTS: readonly Column<BacktestLine>[] = [
         'Others'
       ) : (
         <>
-          <span className="font-medium">{name}</span>{' '}
-          <span className="font-mono text-xs break-all text-muted">{model}</span>
+          <p className="font-medium wrap-anywhere">{name}</p>
+          <p className="font-mono text-xs wrap-anywhere text-muted">{model}</p>
         </>
       ),
   },
