@@ -3,34 +3,50 @@ type Graph = { getModuleInfo(id: string): { readonly importedIds: readonly strin
 
 const SIGN_IN = ['main.tsx', 'features/sign-in/sign-in-page.tsx'];
 const SIGNED_IN = ['shell.tsx', 'lib/api/query-client.ts', 'lib/api/session.ts'];
-/** Modules shared by this many pages go into the common chunk. */
+/** The first page after sign-in: of the shared modules, every page loads its own only. */
+const FIRST_PAGE = 'features/overview/page.tsx';
+/** Modules shared by this many pages go into a common chunk. */
 const SHARED_BY = 4;
+
+/** A group takes the dependencies of its modules too, unless one of a higher priority has them. */
+export type ChunkGroup = { name: (id: string, graph: Graph) => Chunk | null; priority: number };
+type Chunk = (typeof CHUNKS)[number];
+/** Each needs those before it. */
+const CHUNKS = ['sign-in', 'signed-in', 'shared'] as const;
 
 /**
  * Assigns modules to chunks. By default the build makes one chunk per set of modules used by the same pages:
  * dozens of a few hundred bytes, each with its own request. Pure.
  * @param web the directory of the dashboard's sources.
  * @param pages the pages behind sign-in, relative to `web`.
- * @returns the chunk's name, or null to let the build decide.
  */
-export function chunksOf(web: string, pages: readonly string[]): (id: string, graph: Graph) => string | null {
-  let found: { signIn: Set<string>; signedIn: Set<string> } | undefined;
-  return (id, graph) => {
-    const reached = (...names: string[]): Set<string> =>
-      reachedFrom(
-        names.map((name) => `${web}/${name}`),
-        graph,
-      );
-    found ??= {
-      signIn: reached(...SIGN_IN),
-      signedIn: new Set([
-        ...SIGNED_IN.map((name) => `${web}/${name}`),
-        ...reached(...SIGNED_IN),
-        ...shared(pages.map((name) => reached(name))),
-      ]),
-    };
-    if (found.signIn.has(id)) return 'sign-in';
-    return found.signedIn.has(id) ? 'signed-in' : null;
+export function chunkGroups(web: string, pages: readonly string[]): ChunkGroup[] {
+  let modules: Record<Chunk, Set<string>> | undefined;
+  return CHUNKS.map((chunk, index) => ({
+    name: (id, graph) => {
+      modules ??= assign(web, pages, graph);
+      return CHUNKS.find((each) => modules?.[each].has(id)) === chunk ? chunk : null;
+    },
+    priority: CHUNKS.length - index,
+  }));
+}
+
+function assign(web: string, pages: readonly string[], graph: Graph): Record<Chunk, Set<string>> {
+  const reached = (...names: string[]): Set<string> =>
+    reachedFrom(
+      names.map((name) => `${web}/${name}`),
+      graph,
+    );
+  const common = shared(pages.map((name) => reached(name)));
+  const ofFirst = reached(FIRST_PAGE);
+  return {
+    'sign-in': reached(...SIGN_IN),
+    'signed-in': new Set([
+      ...SIGNED_IN.map((name) => `${web}/${name}`),
+      ...reached(...SIGNED_IN),
+      ...common.filter((id) => ofFirst.has(id)),
+    ]),
+    shared: new Set(common),
   };
 }
 

@@ -2,7 +2,7 @@ import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { globSync } from 'node:fs';
 import { defineConfig } from 'vite';
-import { chunksOf } from './chunks.ts';
+import { chunkGroups } from './chunks.ts';
 
 /**
  * Libraries of all pages, and of pages with a session: one chunk each, which is smaller than many small ones.
@@ -10,6 +10,7 @@ import { chunksOf } from './chunks.ts';
 const LIBRARIES = [
   {
     name: 'react',
+    priority: 10,
     test: new RegExp(
       String.raw`node_modules[\\/](${[
         'react',
@@ -19,7 +20,7 @@ const LIBRARIES = [
       ].join('|')})[\\/]`,
     ),
   },
-  { name: 'query', test: /node_modules[\\/]@tanstack[\\/](react-query|query-core)[\\/]/ },
+  { name: 'query', priority: 10, test: /node_modules[\\/]@tanstack[\\/](react-query|query-core)[\\/]/ },
 ];
 
 const PAGES = globSync('features/*/page.tsx', { cwd: import.meta.dirname });
@@ -37,7 +38,7 @@ export default defineConfig({
     // The server preloads a page's chunks by this manifest.
     manifest: 'build.json',
     rolldownOptions: {
-      output: { codeSplitting: { groups: [...LIBRARIES, { name: chunksOf(import.meta.dirname, PAGES) }] } },
+      output: { codeSplitting: { groups: [...LIBRARIES, ...chunkGroups(import.meta.dirname, PAGES)] } },
     },
   },
 });
