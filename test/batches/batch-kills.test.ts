@@ -55,6 +55,9 @@ async function chargedUnits(place: Place): Promise<number> {
   }
 }
 
+/** Servers settle what killed ones left, so that no worker is needed. */
+const envOf = ({ env }: Place): Record<string, string> => ({ ...env, DAYBOOK_WORKER: 'off' });
+
 async function setQuota(place: Place, server: { baseUrl: string; firstKey: string | null }): Promise<string> {
   await changeControl(place.store as TestDatabase, place.dataDir, (control) =>
     control.overrideTerms('first', { quotas: [QUOTA] }, 'keep'),
@@ -72,7 +75,7 @@ async function setQuota(place: Place, server: { baseUrl: string; firstKey: strin
 test('servers that are killed while they settle a batch leave each line settled once', async () => {
   await using place = await makePlace({ upstreams: [{ baseUrl: upstream.baseUrl, routes: ROUTES }] });
   const log = openLog(place.store as TestDatabase);
-  let server = await spawnServer(place.env);
+  let server = await spawnServer(envOf(place));
   const lines = 1_600;
   try {
     const key = await setQuota(place, server);
@@ -84,7 +87,7 @@ test('servers that are killed while they settle a batch leave each line settled 
       const before = seen;
       seen = endedLines(await until(log.read, (read) => endedLines(read) > before, 'more settled lines'));
       await server.kill();
-      server = await spawnServer(place.env);
+      server = await spawnServer(envOf(place));
     }
     expect(seen).toBeLessThan(lines);
     const events = await until(log.read, (read) => openRequests(read).length === 0, 'the log');
@@ -104,7 +107,7 @@ test('servers that are killed while they settle a batch leave each line settled 
 test('a batch whose server is killed while it is created is found, and settled once', async () => {
   await using place = await makePlace({ upstreams: [{ baseUrl: upstream.baseUrl, routes: ROUTES }] });
   const log = openLog(place.store as TestDatabase);
-  let server = await spawnServer(place.env);
+  let server = await spawnServer(envOf(place));
   try {
     const key = await setQuota(place, server);
     const client = clientOf(server.baseUrl, key);
@@ -118,7 +121,7 @@ test('a batch whose server is killed while it is created is found, and settled o
     );
     await server.kill();
     expect(await creating).toBeNull();
-    server = await spawnServer(place.env);
+    server = await spawnServer(envOf(place));
     const events = await until(
       log.read,
       (read) => read.length > 0 && openRequests(read).length === 0 && endedLines(read) === 5,
