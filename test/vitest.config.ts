@@ -19,9 +19,9 @@ const UNIT = [
 export default defineConfig({
   test: {
     pool: 'forks',
-    // Two more than there are cores, because many files wait for deadlines. On two idle cores, `npm test`
-    // took 389 s with one more (83 % of the CPU used) and 313 s with two more (97 %).
-    maxWorkers: availableParallelism() + 2,
+    // Three more than there are cores, because many files wait for deadlines: with two more, files took
+    // 2,047 s of their workers' time, in which all processes of the run used about 870 s of CPU time.
+    maxWorkers: availableParallelism() + 3,
     // A process of its own for each file would take a third of the whole run; files leave nothing behind that
     // others could see.
     isolate: false,
