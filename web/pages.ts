@@ -9,6 +9,7 @@ export type Page = {
     | '/requests'
     | '/usage'
     | '/keys'
+    | '/management-keys'
     | '/limits'
     | '/statements'
     | '/playground'
@@ -41,6 +42,14 @@ export const PAGES: readonly Page[] = [
   { path: '/requests', name: 'Requests', icon: 'list', key: 'r', group: 'Workspace', roles: ALL },
   { path: '/usage', name: 'Usage', icon: 'bars', key: 'u', group: 'Workspace', roles: ALL },
   { path: '/keys', name: 'API keys', icon: 'key', key: 'k', group: 'Workspace', roles: ALL },
+  {
+    path: '/management-keys',
+    name: 'Management keys',
+    icon: 'key',
+    key: 'w',
+    group: 'Workspace',
+    roles: ALL,
+  },
   { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Workspace', roles: ALL },
   { path: '/statements', name: 'Statements', icon: 'invoice', key: 'i', group: 'Workspace', roles: ALL },
   { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Workspace', roles: CLIENTS },

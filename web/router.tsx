@@ -131,6 +131,12 @@ const pages = [
   }),
   createRoute({
     getParentRoute: () => inside,
+    path: '/management-keys',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/management-keys/page.tsx'), 'ManagementKeysPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
     path: '/limits',
     validateSearch: readFilterSearch,
     component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage'),

@@ -9,7 +9,6 @@ import {
   PlanName,
   ProviderText,
   RequestId,
-  RejectedSize,
   RequestSize,
   Time,
   UpstreamName,
@@ -28,9 +27,11 @@ import { TokensCounted } from '#db/events/count-events.ts';
 import * as billing from '#db/events/billing-events.ts';
 import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
+import * as managementKey from '#db/events/management-key-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
 import { ReconciliationRecorded } from '#db/events/reconciliation-events.ts';
+import { RequestRejected } from '#db/events/rejection-events.ts';
 import { QuotaAdjusted } from '#db/events/quota-events.ts';
 import { CorrectionDeltas, CorrectionOrigin } from '#db/events/usage-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
@@ -205,24 +206,6 @@ const RequestAbandoned = z.object({
   /** What stays charged: the usage by the last heartbeat and one heartbeat's worth, or the reservation. */
   ...hold,
 });
-/** Calls of a known account that were refused with 403 or 429; many alike are one event. */
-const RequestRejected = z.object({
-  type: z.literal('request.rejected'),
-  /** The first of them. */
-  request: RequestId,
-  account: Id,
-  key: Id,
-  route,
-  /** Absent where the call was rejected before its body was read. */
-  model: ModelName.optional(),
-  ...attribution.Attributed,
-  ...RejectedSize,
-  /** The code of the refusal catalogue. */
-  error_code: z.string().regex(/^[a-z_]{1,64}$/),
-  status: Count,
-  rejected_count: z.int().min(1),
-});
-
 /**
  * An ended request was corrected, by these amounts. They count at the time of this event. The fields of the
  * call are here once more, so that the correction is grouped and filtered like the call.
@@ -275,6 +258,8 @@ export const Event = z.discriminatedUnion('type', [
   member.SessionOpened,
   member.SessionClosed,
   member.RegistrationChanged,
+  managementKey.ManagementKeyCreated,
+  managementKey.ManagementKeyRevoked,
   log.LogSignerChanged,
   log.LogEpochStarted,
   log.LogRead,
@@ -366,6 +351,8 @@ export const EVENT_CODES = {
   'invoice.credited': 1041,
   'billing.changed': 1042,
   'invoice.corrected': 1043,
+  'management_key.created': 1050,
+  'management_key.revoked': 1051,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

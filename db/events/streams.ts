@@ -3,6 +3,7 @@ import type {
   AccountEvent,
   AttributionEvent,
   KeyEvent,
+  ManagementKeyEvent,
   MemberEvent,
   ModelEvent,
   PlanEvent,
@@ -24,7 +25,7 @@ const READINGS_STREAM = 'log/readings';
 
 /**
  * The stream that a control event belongs to: one per account, key, plan, priced model, dispatched model,
- * upstream, member, invitation, session and sink.
+ * upstream, member, invitation, session, sink and management key.
  */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
@@ -72,6 +73,9 @@ export function streamOf(event: ControlEvent): string {
     case 'session.opened':
     case 'session.closed':
       return `session/${event.session}`;
+    case 'management_key.created':
+    case 'management_key.revoked':
+      return `management_key/${event.management_key}`;
     case 'registration.changed':
       return 'registration';
     case 'log.signer_changed':
@@ -113,6 +117,7 @@ type EventsOfKind = {
   dispatch: ModelEvent;
   upstream: UpstreamEvent;
   member: MemberEvent;
+  management_key: ManagementKeyEvent;
   registration: EventOf<'registration.changed'>;
   log: SigningEvent;
   quota: EventOf<'quota.adjusted'>;

@@ -12,6 +12,7 @@ export type UpstreamEvent = Of<'upstream'>;
 export type ModelEvent = EventOf<'model.defined' | 'model.retired'>;
 export type AttributionEvent = Of<'attribution'>;
 export type SinkEvent = Of<'sink'>;
+export type ManagementKeyEvent = Of<'management_key'>;
 /** What concerns the log as a whole: who signs it, and where a history was given up. */
 export type SigningEvent = EventOf<'log.signer_changed' | 'log.epoch_started'>;
 /** Whatever may change what an account or a key may use. */

@@ -18,7 +18,7 @@ export class EventTooLargeError extends Error {
 export function controlLine(event: ControlEvent, version: number): string {
   const cells = FIELDS.map(() => '');
   cells[AT.type] = String(EVENT_CODES[event.type]);
-  if ('account' in event) cells[AT.account] = textCell(event.account);
+  if ('account' in event && event.account !== undefined) cells[AT.account] = textCell(event.account);
   if ('key' in event && event.key !== undefined) cells[AT.key] = textCell(event.key);
   // It is in the body, too: here so that an auditor finds a model's prices beside its requests.
   if ('model' in event) cells[AT.model] = textCell(event.model);

@@ -41,6 +41,10 @@ const GROUPS: readonly Group[] = [
     load: async () => (await import('#server/cli/accounts/attribution.ts')).attributionCommands,
   },
   { names: ['plan'], load: async () => (await import('#server/cli/accounts/plan.ts')).planCommands },
+  {
+    names: ['management-key'],
+    load: async () => (await import('#server/cli/keys/management-key.ts')).managementKeyCommands,
+  },
   { names: ['key'], load: async () => (await import('#server/cli/keys/key.ts')).keyCommands },
   {
     names: ['price', 'prices'],

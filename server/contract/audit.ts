@@ -136,7 +136,7 @@ export type CheckResult = {
   started_at: string;
   duration_ms: number;
   /** The member who started it. */
-  member: string;
+  actor: string;
   outcome: 'verified' | 'mismatch' | 'failed' | 'timed_out' | 'canceled';
   /** One sentence for people. */
   summary: string;

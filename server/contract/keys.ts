@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { Id, KeyName, ModelName } from '#db/events/parts.ts';
+import { ManagementScopes } from '#db/events/management-key-events.ts';
+import type { ManagementScope } from '#db/events/management-scopes.ts';
 import { KeyTerms, Windows } from '#db/events/events.ts';
 import { ROUTES } from '#db/limits/limits.ts';
 import type { Change } from '#server/control/change.ts';
@@ -7,7 +9,7 @@ import type { Freshness } from '#server/contract/parts.ts';
 import { withoutControls } from '#server/contract/session.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
-/** Contract for keys. Pure. */
+/** Contract for API keys and management keys. Pure. */
 
 /** Every reply to a change carries the event that it appended. */
 export type { Change };
@@ -133,3 +135,41 @@ export type KeyCheckResult = {
     } | null;
   }[];
 };
+
+/**
+ * One in `GET /api/v1/management-keys`, a list, newest first: those of the member's account, or all for
+ * administrators and auditors. Management keys themselves can't use these routes.
+ */
+export type ManagementKeyRow = {
+  id: string;
+  name: string;
+  /** `dbm_<id>_…<last4>` is the redacted form of the secret. */
+  last4: string;
+  scopes: ManagementScope[];
+  /** The one account that it manages; null: the whole installation. */
+  account: string | null;
+  account_name: string | null;
+  state: 'active' | 'expired' | 'revoked';
+  created_at: string;
+  /** Who created it: `member/<id>` or `command-line`. */
+  created_by: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+};
+
+/** `GET /api/v1/management-keys` */
+export type ManagementKeyList = { object: 'list'; data: ManagementKeyRow[]; rows_omitted: number };
+
+/**
+ * `POST /api/v1/management-keys`. `account`: the one that it manages; null: the whole installation, for
+ * administrators. Absent: the member's own account. 409 `not_allowed` if there are too many.
+ */
+export const CreateManagementKey = z.strictObject({
+  name: NewKeyName,
+  scopes: ManagementScopes,
+  account: Id.nullable().optional(),
+  expires_at: Moment.optional(),
+});
+/** The secret is shown once, in this reply. */
+export type CreatedManagementKey = Change & { object: 'management_key'; id: string; secret: string };
+/** `POST /api/v1/management-keys/:management_key/revoke` → {@link Change} */

@@ -3,6 +3,7 @@ import type { ControlEvent, Event, EventOf } from '#db/events/events.ts';
 import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
+import type { ManagementKey } from '#db/fold/management-key.ts';
 import type { Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
@@ -205,6 +206,11 @@ export class ControlLog {
   /** The definition of a model. @returns the model, even if it was retired. */
   async loadModel(name: string): Promise<Model | undefined> {
     return (await this.#foldApplied('dispatch', name)).directory.model(name);
+  }
+
+  /** Also if a newer version has changed it: the decisions on it only take permissions away. */
+  async loadManagementKey(id: string): Promise<ManagementKey | undefined> {
+    return (await this.#fold(`management_key/${id}`)).managementKeys.get(id);
   }
 
   async loadPrice(pattern: string, plan: string | null = null): Promise<Price | undefined> {

@@ -38,6 +38,9 @@ const TOO_MANY = new ApiError('rate_limit_exceeded', {
 
 const TOO_OFTEN = `You made ${CHANGES_PER_HOUR_MAX} changes within an hour, the maximum. Try again later.`;
 
+/** Actors that aren't the program itself. */
+const CALLER = /^(member|management_key)\//;
+
 type Open = { client: Client; session: InstanceSession; isBroken: boolean };
 type Use<T> = (control: Control, client: Client) => Promise<T>;
 
@@ -77,7 +80,7 @@ export class ControlWriter {
   /**
    * Runs one change. If the instance was fenced, nothing was written, and the change runs once more as a new
    * instance.
-   * @param actor the actor recorded in the events: `member/<id>`.
+   * @param actor the actor recorded in the events: `member/<id>` or `management_key/<id>`.
    * @param lane `ordinary` for changes that any member may make; these are rate limited per hour.
    * @returns the result of `use`; 503 if the queue is full or the database is unavailable, 429 if the member
    *   has too many pending or recent changes.
@@ -113,7 +116,7 @@ export class ControlWriter {
   #enter(actor: string, lane: Priority): (() => void) | ApiError {
     const leave = this.#perActor.acquire(
       `${lane} ${actor}`,
-      actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity,
+      CALLER.test(actor) ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity,
     );
     if (!leave) return TOO_MANY;
     const refusal = this.#waiting[lane] >= CONTROL_WAITING_MAX ? CROWDED : this.#checkRate(actor, lane);

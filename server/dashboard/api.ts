@@ -13,6 +13,7 @@ import { keyRoutes } from '#server/dashboard/keys/routes.ts';
 import { limitRoutes } from '#server/read/limits.ts';
 import { invitationRoutes } from '#server/dashboard/members/invitations.ts';
 import { registrationPolicyRoutes } from '#server/dashboard/members/registration-policy.ts';
+import { managementKeyRoutes } from '#server/dashboard/management-keys/routes.ts';
 import { memberRoutes } from '#server/dashboard/members/routes.ts';
 import { modelRoutes } from '#server/dashboard/models/list.ts';
 import { passwordRoutes } from '#server/dashboard/session/passwords.ts';
@@ -41,6 +42,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     invitationRoutes,
     registrationPolicyRoutes,
     keyRoutes,
+    managementKeyRoutes,
     accountRoutes,
     attributionRoutes,
     planRoutes,

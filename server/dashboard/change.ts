@@ -4,25 +4,21 @@ import type { Key } from '#db/fold/key.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 const NOT_FOUND = new ApiError('not_found');
 
 /**
- * Makes a change on behalf of a member and waits until this process has read its event, so that its next
+ * Makes a change on behalf of a caller and waits until this process has read its event, so that its next
  * replies include the change and a revoked key is rejected.
  */
 export async function makeChange<T extends Change>(
   { control, relay: { readModel } }: Pick<Dashboard, 'control' | 'relay'>,
-  { member }: SignedIn,
+  { actor, role }: Pick<Caller, 'actor' | 'role'>,
   use: (control: Control, client: Client) => Promise<T>,
 ): Promise<T | ApiError> {
-  const changed = await control.change(
-    `member/${member.id}`,
-    use,
-    member.role === 'administrator' ? 'first' : 'ordinary',
-  );
+  const changed = await control.change(actor, use, role === 'administrator' ? 'first' : 'ordinary');
   if (changed instanceof ApiError || changed.event === null) return changed;
   await readModel.untilPosition(changed.event.position);
   return changed;
@@ -37,9 +33,9 @@ export function parseId(params: Readonly<Record<string, string>>, name: string):
 /** The key that the path names. A member gets 404 for another account's key. */
 export function findKey(
   { relay }: Pick<Dashboard, 'relay'>,
-  { member }: SignedIn,
+  { role, ownAccount }: Caller,
   params: Readonly<Record<string, string>>,
 ): Key | ApiError {
   const key = relay.readModel.key(params['key'] ?? '');
-  return key && (member.role !== 'member' || key.account === member.account) ? key : NOT_FOUND;
+  return key && (role !== 'member' || key.account === ownAccount) ? key : NOT_FOUND;
 }

@@ -12,11 +12,16 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
-import type { FindSession, SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller, FindSession, SignedIn } from '#server/sign-in/signed-in.ts';
+import type { ManagementScope } from '#db/events/management-scopes.ts';
+import { authenticateManagementKey, checkScope, type KeyCaller } from '#server/access/management-key.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /**
- * Entry to the dashboard's API. Each route declares its roles and the schema of its body, and one function
- * checks origin, session, role and body, in this order. Only listed routes exist.
+ * Entry to the management API. Each route declares its roles, the scope that a management key needs and the
+ * schema of its body, and one function checks the sender, role, scope and body, in this order. A request with
+ * an `Authorization` header is a management key's, whatever cookies it has; any other is of a session, and
+ * its origin is checked first. Only listed routes exist.
  */
 
 export type ApiCall<Body> = {
@@ -29,34 +34,57 @@ export type ApiCall<Body> = {
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 type Answer = ApiError | object | null;
 
-/** One route of the dashboard's API. `null` roles: no session required. */
+/** One route of the management API. `null` roles: public. */
 export type ApiRoute = {
   method: Method;
   /** An Express path that begins with `/api/v1/`. */
   path: string;
+  /** What a management key needs; null: no key may use the route. */
+  scope: ManagementScope | null;
   roles: readonly Role[] | null;
   body: z.ZodType | null;
   /** The longest body. */
   bodyBytesMax: number;
   /** Returns the JSON reply; null: it has replied itself. */
-  answer: (call: ApiCall<unknown>, who: SignedIn | null) => Promise<Answer>;
+  answer: (call: ApiCall<unknown>, who: Caller | null) => Promise<Answer>;
 };
 
-/** A route for members with one of these roles. */
+/** A route for members with one of these roles, and for management keys with this scope. */
 export function route<B extends z.ZodType | null>(
   method: Method,
   path: string,
+  scope: ManagementScope,
   roles: readonly Role[],
   body: B,
-  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: SignedIn) => Promise<Answer>,
+  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: Caller) => Promise<Answer>,
   bodyBytesMax = DASHBOARD_BODY_BYTES_MAX,
 ): ApiRoute {
   return {
     method,
     path,
+    scope,
     roles,
     body,
     bodyBytesMax,
+    answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as Caller),
+  };
+}
+
+/** A route for signed-in members with one of these roles alone: no management key may use it. */
+export function memberRoute<B extends z.ZodType | null>(
+  method: Method,
+  path: string,
+  roles: readonly Role[],
+  body: B,
+  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: SignedIn) => Promise<Answer>,
+): ApiRoute {
+  return {
+    method,
+    path,
+    scope: null,
+    roles,
+    body,
+    bodyBytesMax: DASHBOARD_BODY_BYTES_MAX,
     answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as SignedIn),
   };
 }
@@ -71,6 +99,7 @@ export function publicRoute<B extends z.ZodType | null>(
   return {
     method,
     path,
+    scope: null,
     roles: null,
     body,
     bodyBytesMax: DASHBOARD_BODY_BYTES_MAX,
@@ -85,13 +114,18 @@ export const ADMINISTRATORS_AND_AUDITORS: readonly Role[] = ['administrator', 'a
 export const CALLERS: readonly Role[] = ['member', 'administrator'];
 export const ANY_ROLE: readonly Role[] = ['member', 'administrator', 'auditor'];
 
-/** The requests, usage and events that a member may see. */
-export function scopeOfMember({ member }: SignedIn): Scope {
-  return { account: member.role === 'member' ? member.account : null, key: null };
+/** The requests, usage and events that a caller may see. */
+export function scopeOfMember({ role, ownAccount }: Caller): Scope {
+  return { account: role === 'member' ? ownAccount : null, key: null };
 }
 
 /** What the way in goes by. `publicOrigin`: where people find the dashboard, as far as it was said. */
-export type Gate = { find: FindSession; log: Logger; publicOrigin: string | undefined };
+export type Gate = {
+  find: FindSession;
+  keys: { readModel: ReadModel; pepper: Buffer };
+  log: Logger;
+  publicOrigin: string | undefined;
+};
 
 /** Whether a request outside the dashboard's API is of an auditor; the reading is recorded in the log. */
 export async function mayReadEvents(
@@ -102,14 +136,14 @@ export async function mayReadEvents(
   if (foreign) return foreign;
   const who = await find(request);
   if (who instanceof ApiError) return who;
-  if (!ADMINISTRATORS_AND_AUDITORS.includes(who.member.role)) return new ApiError('insufficient_role');
+  if (!ADMINISTRATORS_AND_AUDITORS.includes(who.role)) return new ApiError('insufficient_role');
   return audit.noteListing(who);
 }
 
 /** Mounts the routes. */
-export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin }: Gate): Router {
+export function apiRouter(routes: readonly ApiRoute[], gate: Gate): Router {
   const router = express.Router({ caseSensitive: true });
-  for (const { method, path, roles, body, bodyBytesMax, answer } of routes) {
+  for (const { method, path, scope, roles, body, bodyBytesMax, answer } of routes) {
     const readBody = express.json({
       limit: bodyBytesMax,
       inflate: false,
@@ -118,12 +152,8 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
     });
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
-      const foreign = checkOrigin(request, publicOrigin);
-      if (foreign) return sendApiError(request, response, foreign);
-      const who = roles === null ? null : await find(request);
+      const who = await findCaller(request, { scope, roles }, gate);
       if (who instanceof ApiError) return sendApiError(request, response, who);
-      if (roles !== null && !(who !== null && roles.includes(who.member.role)))
-        return sendApiError(request, response, new ApiError('insufficient_role'));
       const parsed = body === null ? undefined : await parseBody(body, readBody, request, response);
       if (parsed instanceof ApiError) return sendApiError(request, response, parsed);
       try {
@@ -137,7 +167,7 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
         const refusal = errorOf(error);
         if (!refusal) throw error;
         if (refusal.status === 503)
-          log.warn(
+          gate.log.warn(
             { request: replyOf(response).requestId, ...errorFields(error) },
             'the store is away, too slow or too busy',
           );
@@ -146,6 +176,28 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
     });
   }
   return router;
+}
+
+/** The sender of a request to a route, if they may use it; null: the route is public. */
+async function findCaller(
+  request: Request,
+  { scope, roles }: Pick<ApiRoute, 'scope' | 'roles'>,
+  { find, keys, publicOrigin }: Gate,
+): Promise<Caller | null | ApiError> {
+  // Browsers send this header only with scripts of the same origin, so the site needs no check.
+  if (roles !== null && request.headers.authorization !== undefined) {
+    const key = authenticateManagementKey(request.rawHeaders, keys.readModel, keys.pepper);
+    return key instanceof ApiError ? key : (checkScope(key, scope) ?? requireRole(key, roles));
+  }
+  const foreign = checkOrigin(request, publicOrigin);
+  if (foreign) return foreign;
+  if (roles === null) return null;
+  const who = await find(request);
+  return who instanceof ApiError ? who : requireRole(who, roles);
+}
+
+function requireRole<C extends SignedIn | KeyCaller>(who: C, roles: readonly Role[]): C | ApiError {
+  return roles.includes(who.role) ? who : new ApiError('insufficient_role');
 }
 
 /**

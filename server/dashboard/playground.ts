@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { replyOf } from '#server/http/respond.ts';
-import { type ApiRoute, CALLERS, route } from '#server/dashboard/gate.ts';
+import { type ApiRoute, CALLERS, memberRoute } from '#server/dashboard/gate.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { SessionListener } from '#server/read-model/read-model.ts';
@@ -31,7 +31,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
     for (const each of underWay) if (isOver(each.who, event)) end(relay, each);
   });
   return [
-    route(
+    memberRoute(
       'post',
       '/api/v1/playground/chat/completions',
       CALLERS,

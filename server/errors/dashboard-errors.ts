@@ -28,6 +28,29 @@ export const DASHBOARD_ERRORS = {
       "and check that your device's clock is right.",
   },
 
+  invalid_management_key: {
+    status: 401,
+    type: 'authentication_error',
+    message:
+      'This is not a valid management key. Send one as "Authorization: Bearer dbm_…"; ' +
+      "API keys (dbk_…) can't manage anything.",
+  },
+  management_key_expired: {
+    status: 401,
+    type: 'authentication_error',
+    message: 'This management key has expired. Create a new one.',
+  },
+  management_key_revoked: {
+    status: 401,
+    type: 'authentication_error',
+    message: 'This management key was revoked. Create a new one.',
+  },
+
+  insufficient_scope: {
+    status: 403,
+    type: 'permission_error',
+    message: "This management key's scopes don't include this. Create one that has the scope.",
+  },
   cross_site_request: {
     status: 403,
     type: 'permission_error',

@@ -14,8 +14,8 @@ export const MESSAGE_FRAMES_MAX = 250;
 /** The plan of an account; null: none. */
 export type PlanOf = (account: string) => string | null;
 
-/** Notices about members and sessions are hidden from keys. */
-const OF_PEOPLE = /^(member|session|invitation|registration)\./;
+/** Notices about members, sessions and management keys are hidden from API keys. */
+const OF_PEOPLE = /^(member|session|invitation|registration|management_key)\./;
 /** Of these, notices without an account are for readers of all accounts. */
 const OF_THE_SERVICE = /^(invitation|registration)\./;
 

@@ -49,7 +49,7 @@ export class Live {
     handleProtocols: (offered) => (offered.has(LIVE_PROTOCOL) ? LIVE_PROTOCOL : false),
   });
 
-  constructor(relay: Relay, feed: Feed, { find, log, publicOrigin }: Gate) {
+  constructor(relay: Relay, feed: Feed, { find, log, publicOrigin }: Omit<Gate, 'keys'>) {
     this.#relay = relay;
     this.#feed = feed;
     this.#find = find;

@@ -227,7 +227,12 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   const headers = pageHeaders(dashboard.config);
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
   routes.use(
-    apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }),
+    apiRouter(apiRoutes(dashboard), {
+      find: dashboard.find,
+      keys: relay,
+      log,
+      publicOrigin: dashboard.config.PUBLIC_URL,
+    }),
   );
 
   // WebSocket upgrades are handled before Express.

@@ -20,6 +20,7 @@ export const SHARED_WITH_PAGE = [
   'db/alerts/alert-path.ts',
   'db/alerts/alerts.ts',
   'db/alerts/destination-kinds.ts',
+  'db/events/management-scopes.ts',
   'db/fold/call-filter.ts',
   'db/fold/estimated.ts',
   'db/limits/meters.ts',

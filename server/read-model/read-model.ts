@@ -13,9 +13,10 @@ import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
 import { CATCH_UP_WAIT_MS, READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
 import { ChargedLimits } from '#server/read-model/charged-limits.ts';
+import { ManagementKeys } from '#server/read-model/management-keys.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
-import { type Unapplied, UnappliedEvents } from '#server/read-model/unapplied-events.ts';
+import { advance, type Unapplied, UnappliedEvents } from '#server/read-model/unapplied-events.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** Called once per page of the log, with the accounts whose calls it may affect. */
@@ -34,6 +35,7 @@ export type AdjustmentListener = (subject: string) => void;
 export class ReadModel {
   readonly prices = new PriceTable();
   readonly directory = new UpstreamDirectory();
+  readonly managementKeys = new ManagementKeys();
   /** The limits that calls are charged to, of their accounts, parent accounts and keys. */
   readonly charged = new ChargedLimits(this);
   /** What this version could not apply; the subjects of these events are not served. */
@@ -160,6 +162,9 @@ export class ReadModel {
         return this.directory.apply({ event, at, position, version });
       case 'quota.adjusted':
         return this.#notifyAdjusted(event);
+      case 'management_key.created':
+      case 'management_key.revoked':
+        return this.managementKeys.apply({ event, at, position, version });
       // Neither the permissions of a call nor a session depend on these.
       case 'attribution.erased':
       case 'attribution.key_destroyed':
@@ -389,9 +394,4 @@ export class ReadModel {
   get size(): { accounts: number; keys: number } {
     return { accounts: this.#accounts.size, keys: this.#keys.size };
   }
-}
-
-function advance<T extends { version: number }>(subjects: Map<string, T>, id: string, version: number): void {
-  const subject = subjects.get(id);
-  if (subject) subjects.set(id, { ...subject, version });
 }

@@ -85,3 +85,13 @@ function subjectOf(row: UnreadableEventError['row']): string {
   if (row?.key != null) return `key/${row.key}`;
   return row?.account == null ? EVERYTHING : `account/${row.account}`;
 }
+
+/** The next change of a subject names the version after this one, though its event was not applied. */
+export function advance<T extends { version: number }>(
+  subjects: Map<string, T>,
+  id: string,
+  version: number,
+): void {
+  const subject = subjects.get(id);
+  if (subject) subjects.set(id, { ...subject, version });
+}

@@ -6,7 +6,7 @@ import { RequestListQuery, type RequestPage, type RequestDetail } from '#server/
 import { UsageQuery, type UsageReport } from '#server/contract/usage.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { type ApiRoute, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { readQuery, invalidParameter } from '#server/read/query.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import { exportRequests } from '#server/read/request-export.ts';
@@ -25,7 +25,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 /** A reader: the scope, and the request to answer. */
 export type Reader = {
   scope: Scope;
-  /** The key of its concurrent reads: `key/<id>` or `member/<id>`. */
+  /** The key of its concurrent reads: `key/<id>`, `member/<id>` or `management_key/<id>`. */
   holder: string;
   request: Request;
   response: Response;
@@ -126,7 +126,7 @@ export function readApiRoutes({
     path: string,
     answer: (reading: ReadContext, reader: Reader) => Promise<object | ApiError | null>,
   ): ApiRoute =>
-    route('get', path, ANY_ROLE, null, ({ request, response }, who) => {
+    route('get', path, 'usage:read', ANY_ROLE, null, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
       return withReadSlot(reads, reader.holder, () => answer(reading, reader));
     });
@@ -138,8 +138,8 @@ export function readApiRoutes({
   ];
 }
 
-/** The key of a member's concurrent reads, over all their browser tabs. */
-export const holderOf = ({ member }: Pick<SignedIn, 'member'>): string => `member/${member.id}`;
+/** The key of a caller's concurrent reads: a member's over all their browser tabs. */
+export const holderOf = ({ actor }: Pick<Caller, 'actor'>): string => actor;
 
 /** The page that a query selects. */
 function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageQuery | ApiError {

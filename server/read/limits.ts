@@ -6,7 +6,7 @@ import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
 import { type ForecastList, type LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { forecastsOf } from '#server/read/forecasts.ts';
 import { readQuery } from '#server/read/query.ts';
@@ -21,12 +21,12 @@ type Subject = { limits: SubjectLimits; keyName: string | null };
 /** Routes for limits, as enforced, and for their forecasts. */
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/limits', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/limits', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
       const listed = await listLimits(relay, reads, request, who);
       if (listed instanceof ApiError) return listed;
       return { object: 'list', ...listed } satisfies LimitList;
     }),
-    route('get', '/api/v1/limits/forecasts', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/limits/forecasts', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
       const listed = await listLimits(relay, reads, request, who);
       if (listed instanceof ApiError) return listed;
       const { data, limits_as_of: asOf } = listed;
@@ -51,17 +51,16 @@ async function listLimits(
   relay: Relay,
   reads: ReadStore,
   request: Request,
-  who: SignedIn,
+  who: Caller,
 ): Promise<Omit<LimitList, 'object'> | ApiError> {
   const { readModel } = relay;
-  const { member } = who;
   const query = readQuery(LimitsQuery, request.url);
   if (query instanceof ApiError) return query;
   if (!hasCurrentLimits(relay)) return LIMITS_UNAVAILABLE;
   const key = query.key === undefined ? null : readModel.key(query.key);
-  const id = query.account ?? key?.account ?? member.account;
+  const id = query.account ?? key?.account ?? who.ownAccount ?? '';
   const account = readModel.account(id);
-  const isTheirs = member.role !== 'member' || id === member.account;
+  const isTheirs = who.role !== 'member' || id === who.ownAccount;
   if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id))
     return new ApiError('not_found');
 

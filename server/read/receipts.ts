@@ -74,10 +74,17 @@ export function receiptRoutes({
 }: Pick<Dashboard, 'reads' | 'relay' | 'config'>): ApiRoute[] {
   const receipts: Receipts = { reads, relay, witnesses: config.WITNESSES };
   return [
-    route('get', '/api/v1/requests/:request/receipt', ANY_ROLE, null, ({ request, response }, who) => {
-      const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
-      return withReadSlot(reads, reader.holder, () => answerReceipt(receipts, reader));
-    }),
+    route(
+      'get',
+      '/api/v1/requests/:request/receipt',
+      'usage:read',
+      ANY_ROLE,
+      null,
+      ({ request, response }, who) => {
+        const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
+        return withReadSlot(reads, reader.holder, () => answerReceipt(receipts, reader));
+      },
+    ),
   ];
 }
 

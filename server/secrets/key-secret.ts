@@ -10,6 +10,9 @@ import { randomBase62, toBase62 } from '#db/ids.ts';
 const GRAMMAR = /^dbk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/;
 /** How every secret begins. */
 export const SECRET_PREFIX = 'dbk_';
+/** The same of management keys, which no relayed route accepts. */
+export const MANAGEMENT_SECRET_PREFIX = 'dbm_';
+const MANAGEMENT_GRAMMAR = /^dbm_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/;
 const KEY_ID_CHARACTERS = 8;
 const RANDOM_CHARACTERS = 43;
 const CHECKSUM_CHARACTERS = 6;
@@ -17,14 +20,26 @@ const SECRET_CHARACTERS =
   SECRET_PREFIX.length + KEY_ID_CHARACTERS + '_'.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS;
 
 /** A new secret for the key with this public id. It is shown once and never stored. */
-export function createSecret(keyId: string): string {
-  const unsigned = `${SECRET_PREFIX}${keyId}_${randomBase62(RANDOM_CHARACTERS)}`;
+export function createSecret(
+  keyId: string,
+  prefix: typeof SECRET_PREFIX | typeof MANAGEMENT_SECRET_PREFIX = SECRET_PREFIX,
+): string {
+  const unsigned = `${prefix}${keyId}_${randomBase62(RANDOM_CHARACTERS)}`;
   return unsigned + checksum(unsigned);
 }
 
 /** The public id in a well-formed secret whose checksum is right; null for anything else. */
 export function keyIdOf(secret: string): string | null {
-  if (!GRAMMAR.test(secret)) return null;
+  return GRAMMAR.test(secret) ? idIn(secret) : null;
+}
+
+/** The same for the secret of a management key. */
+export function managementKeyIdOf(secret: string): string | null {
+  return MANAGEMENT_GRAMMAR.test(secret) ? idIn(secret) : null;
+}
+
+/** Both prefixes are of one length. */
+function idIn(secret: string): string | null {
   const unsigned = secret.slice(0, -CHECKSUM_CHARACTERS);
   return secret.endsWith(checksum(unsigned))
     ? secret.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + KEY_ID_CHARACTERS)

@@ -1,8 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ClientBase, Pool } from 'pg';
 import type { EventOf } from '#db/events/events.ts';
-import type { Account } from '#db/fold/account.ts';
-import type { Member } from '#db/fold/member.ts';
 import { publicId, randomBase62 } from '#db/ids.ts';
 import type { ControlAppend } from '#db/log/append.ts';
 import {
@@ -64,13 +62,14 @@ export class Sessions {
   }
 
   /** A member whose row exists. This process may not have read their event yet. */
-  async whoIs(id: string): Promise<{ member: Member; account: Account } | ApiError> {
+  async whoIs(id: string): Promise<Omit<SignedIn, 'session'> | ApiError> {
     await this.#readModel.until(() => this.#readModel.member(id) !== undefined);
     if (this.#readModel.unapplied.of('member', id)) return new ApiError('relay_outdated');
     const member = this.#readModel.member(id);
     if (member?.state === 'removed') return new ApiError('unauthenticated');
     const account = member && this.#readModel.account(member.account);
-    return member && account ? { member, account } : new ApiError('store_unavailable');
+    if (!member || !account) return new ApiError('store_unavailable');
+    return { actor: `member/${id}`, role: member.role, ownAccount: account.id, member, account };
   }
 
   /**

@@ -1,11 +1,22 @@
 import type { IncomingMessage } from 'node:http';
+import type { Role } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
+/** The sender of a request to the management API: a signed-in member, or a management key. */
+export type Caller = {
+  /** As events record it: `member/<id>` or `management_key/<id>`. */
+  actor: string;
+  role: Role;
+  /** The account that it belongs to; null: a management key of the installation. */
+  ownAccount: string | null;
+  /** The session's public id; null: a management key. */
+  session: string | null;
+};
+
 /** A signed-in member, as of this request. */
-export type SignedIn = {
-  /** The session's public id. */
+export type SignedIn = Caller & {
   session: string;
   member: Member;
   account: Account;

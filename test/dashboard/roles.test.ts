@@ -51,6 +51,9 @@ const PERMITTED: Record<string, string> = {
   'get /api/v1/registration': OVERSEERS,
   'put /api/v1/registration': 'administrator',
 
+  'get /api/v1/management-keys': EVERYBODY,
+  'post /api/v1/management-keys': CALLERS,
+  'post /api/v1/management-keys/:management_key/revoke': CALLERS,
   'get /api/v1/keys': EVERYBODY,
   'get /api/v1/keys/:key': EVERYBODY,
   'post /api/v1/keys': CALLERS,

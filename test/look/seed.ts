@@ -125,6 +125,11 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     await key(member, 'web-prod', { terms: { requests_per_minute: 300 } }),
     await key(member, 'notebook'),
   ];
+  for (const [name, scopes, account] of [
+    ['terraform', ['accounts:write', 'keys:write', 'plans:read', 'prices:read'], null],
+    ['cost-report', ['usage:read'], globex.id],
+  ] as const)
+    await made(administrator.post('/api/v1/management-keys', { name, scopes, account }));
   const narrow = await key(administrator, 'narrow', {
     terms: { models: ['llama-*'], requests_per_minute: 5 },
   });

@@ -23,7 +23,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import type { Source } from '#server/read/store.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 
 type Wanted = z.infer<typeof LookUpAttribution>['wanted'];
 
@@ -34,17 +34,17 @@ const VALUES: Source = { projection: 'requests', tables: [] };
 export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads, config } = dashboard;
   /** A member gets 404 for another account. */
-  const accountOf = (params: Readonly<Record<string, string>>, who: SignedIn): string | ApiError => {
+  const accountOf = (params: Readonly<Record<string, string>>, who: Caller): string | ApiError => {
     const account = relay.readModel.account(params['account'] ?? '');
     const { account: own } = scopeOfMember(who);
     return account && (own === null || own === account.id) ? account.id : new ApiError('not_found');
   };
-  const read = async <T>(who: SignedIn, use: (client: ClientBase) => Promise<T>): Promise<T | ApiError> => {
+  const read = async <T>(who: Caller, use: (client: ClientBase) => Promise<T>): Promise<T | ApiError> => {
     const found = await withReadSlot(reads, holderOf(who), () => reads.read(VALUES, use));
     return found instanceof ApiError ? found : found.found;
   };
   const change = <T extends Change>(
-    who: SignedIn,
+    who: Caller,
     use: (control: AttributionControl) => Promise<T>,
   ): Promise<T | ApiError> =>
     makeChange(dashboard, who, (control, client) =>
@@ -52,22 +52,30 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
     );
 
   return [
-    route('get', '/api/v1/accounts/:account/attribution', CALLERS, null, async ({ params }, who) => {
-      const account = accountOf(params, who);
-      if (account instanceof ApiError) return account;
-      return read(who, async (client): Promise<AttributionSummary> => {
-        const [stored] = await readAccountKeys(client, [account]);
-        return {
-          object: 'attribution',
-          key: stored === undefined ? 'none' : 'sealed' in stored ? 'active' : 'destroyed',
-          values: await countValues(client, account, COUNTED_VALUES_MAX),
-        };
-      });
-    }),
+    route(
+      'get',
+      '/api/v1/accounts/:account/attribution',
+      'accounts:read',
+      CALLERS,
+      null,
+      async ({ params }, who) => {
+        const account = accountOf(params, who);
+        if (account instanceof ApiError) return account;
+        return read(who, async (client): Promise<AttributionSummary> => {
+          const [stored] = await readAccountKeys(client, [account]);
+          return {
+            object: 'attribution',
+            key: stored === undefined ? 'none' : 'sealed' in stored ? 'active' : 'destroyed',
+            values: await countValues(client, account, COUNTED_VALUES_MAX),
+          };
+        });
+      },
+    ),
 
     route(
       'post',
       '/api/v1/accounts/:account/attribution',
+      'accounts:read',
       CALLERS,
       LookUpAttribution,
       async ({ body: { wanted }, params }, who) => {
@@ -82,6 +90,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'post',
       '/api/v1/accounts/:account/attribution/erase',
+      'accounts:write',
       CALLERS,
       EraseAttribution,
       async ({ body, params }, who) => {
@@ -95,6 +104,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'post',
       '/api/v1/accounts/:account/attribution/destroy-key',
+      'accounts:write',
       ADMINISTRATORS,
       null,
       async ({ params }, who) => {

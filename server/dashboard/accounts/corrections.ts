@@ -17,6 +17,7 @@ export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'get',
       '/api/v1/accounts/:account/corrections',
+      'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -32,14 +33,15 @@ export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'post',
       '/api/v1/requests/:request/corrections',
+      'usage:write',
       ADMINISTRATORS,
       CorrectRequest,
-      async ({ body, params }, { member }) => {
+      async ({ body, params }, { actor }) => {
         const request = params['request'] ?? '';
         if (!UUID.test(request)) return new ApiError('not_found');
         const { reference, reason, ...deltas } = body;
         // Servers keep no state of corrections that a reply would have to wait for.
-        return dashboard.control.change(`member/${member.id}`, (control) =>
+        return dashboard.control.change(actor, (control) =>
           control.correctUsage(null, request.toLowerCase(), {
             deltas: deltas satisfies Corrections,
             reference,

@@ -11,7 +11,7 @@ const STALE = unavailable('Plan data');
 export function planRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel } = dashboard.relay;
   return [
-    route('get', '/api/v1/plans', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+    route('get', '/api/v1/plans', 'plans:read', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
       const accounts = Map.groupBy(readModel.accounts, ({ plan }) => plan);
       const data = [...readModel.plans]
@@ -26,13 +26,13 @@ export function planRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    route('put', '/api/v1/plans/:plan', ADMINISTRATORS, PutTerms, ({ body, params }, who) =>
+    route('put', '/api/v1/plans/:plan', 'plans:write', ADMINISTRATORS, PutTerms, ({ body, params }, who) =>
       makeChange(dashboard, who, (control) =>
         control.definePlan(checkPlanName(params['plan'] ?? ''), body.terms, body.windows),
       ),
     ),
 
-    route('post', '/api/v1/plans/:plan/retire', ADMINISTRATORS, null, ({ params }, who) =>
+    route('post', '/api/v1/plans/:plan/retire', 'plans:write', ADMINISTRATORS, null, ({ params }, who) =>
       makeChange(dashboard, who, (control) => control.retirePlan(checkPlanName(params['plan'] ?? ''))),
     ),
   ];

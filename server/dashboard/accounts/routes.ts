@@ -17,7 +17,7 @@ import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { reportUsage } from '#server/read/limits.ts';
 import { readQuery } from '#server/read/query.ts';
@@ -33,7 +33,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
 
   async function describe(
     accounts: readonly Account[],
-    who: SignedIn,
+    who: Caller,
   ): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
@@ -47,7 +47,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   /** Changes the account that the route names. */
   async function change(
     params: Readonly<Record<string, string>>,
-    who: SignedIn,
+    who: Caller,
     use: (control: Control, account: { id: string }) => Promise<Change>,
   ): Promise<Change | ApiError> {
     const id = parseId(params, 'account');
@@ -55,43 +55,83 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/accounts', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
-      const query = readQuery(AccountsQuery, request.url);
-      if (query instanceof ApiError) return query;
-      const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
-      const described = await describe(accounts, who);
-      if (described instanceof ApiError) return described;
-      return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
-    }),
-
-    route('get', '/api/v1/accounts/:account', ADMINISTRATORS_AND_AUDITORS, null, async ({ params }, who) => {
-      const account = readModel.account(params['account'] ?? '');
-      if (!account) return new ApiError('not_found');
-      const described = await describe([account], who);
-      if (described instanceof ApiError) return described;
-      return described.data[0] ?? new ApiError('not_found');
-    }),
-
-    route('post', '/api/v1/accounts', ADMINISTRATORS, CreateAccount, async ({ body }, who) => {
-      const made = await makeChange(dashboard, who, (control) => control.createAccount(body.name, body.plan));
-      return made instanceof ApiError ? made : { object: 'account', id: made.id, event: made.event };
-    }),
-
-    route('post', '/api/v1/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) =>
-      change(params, who, (control, account) => control.suspendAccount(account)),
+    route(
+      'get',
+      '/api/v1/accounts',
+      'accounts:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async ({ request }, who) => {
+        const query = readQuery(AccountsQuery, request.url);
+        if (query instanceof ApiError) return query;
+        const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
+        const described = await describe(accounts, who);
+        if (described instanceof ApiError) return described;
+        return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
+      },
     ),
 
-    route('post', '/api/v1/accounts/:account/reinstate', ADMINISTRATORS, null, ({ params }, who) =>
-      change(params, who, (control, account) => control.reinstateAccount(account)),
+    route(
+      'get',
+      '/api/v1/accounts/:account',
+      'accounts:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async ({ params }, who) => {
+        const account = readModel.account(params['account'] ?? '');
+        if (!account) return new ApiError('not_found');
+        const described = await describe([account], who);
+        if (described instanceof ApiError) return described;
+        return described.data[0] ?? new ApiError('not_found');
+      },
     ),
 
-    route('put', '/api/v1/accounts/:account/plan', ADMINISTRATORS, PutPlan, ({ body, params }, who) =>
-      change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),
+    route(
+      'post',
+      '/api/v1/accounts',
+      'accounts:write',
+      ADMINISTRATORS,
+      CreateAccount,
+      async ({ body }, who) => {
+        const made = await makeChange(dashboard, who, (control) =>
+          control.createAccount(body.name, body.plan),
+        );
+        return made instanceof ApiError ? made : { object: 'account', id: made.id, event: made.event };
+      },
+    ),
+
+    route(
+      'post',
+      '/api/v1/accounts/:account/suspend',
+      'accounts:write',
+      ADMINISTRATORS,
+      null,
+      ({ params }, who) => change(params, who, (control, account) => control.suspendAccount(account)),
+    ),
+
+    route(
+      'post',
+      '/api/v1/accounts/:account/reinstate',
+      'accounts:write',
+      ADMINISTRATORS,
+      null,
+      ({ params }, who) => change(params, who, (control, account) => control.reinstateAccount(account)),
+    ),
+
+    route(
+      'put',
+      '/api/v1/accounts/:account/plan',
+      'accounts:write',
+      ADMINISTRATORS,
+      PutPlan,
+      ({ body, params }, who) =>
+        change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),
     ),
 
     route(
       'put',
       '/api/v1/accounts/:account/parent',
+      'accounts:write',
       ADMINISTRATORS,
       PutParent,
       async ({ body, params }, who) => {
@@ -101,15 +141,22 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/v1/accounts/:account/top-ups', ADMINISTRATORS, TopUp, ({ body, params }, who) =>
-      change(params, who, (control, account) =>
-        control.topUp(account, { amount: body.amount_nanousd, reference: body.reference }),
-      ),
+    route(
+      'post',
+      '/api/v1/accounts/:account/top-ups',
+      'usage:write',
+      ADMINISTRATORS,
+      TopUp,
+      ({ body, params }, who) =>
+        change(params, who, (control, account) =>
+          control.topUp(account, { amount: body.amount_nanousd, reference: body.reference }),
+        ),
     ),
 
     route(
       'get',
       '/api/v1/accounts/:account/top-ups',
+      'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -122,13 +169,20 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('put', '/api/v1/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>
-      change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
+    route(
+      'put',
+      '/api/v1/accounts/:account/override',
+      'accounts:write',
+      ADMINISTRATORS,
+      PutOverride,
+      ({ body, params }, who) =>
+        change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
     ),
 
     route(
       'get',
       '/api/v1/accounts/:account/adjustments',
+      'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -144,6 +198,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'post',
       '/api/v1/accounts/:account/adjustments',
+      'usage:write',
       ADMINISTRATORS,
       AdjustUsage,
       async ({ body, params }, who) => {

@@ -3,7 +3,7 @@ import { readHead } from '#db/log/read.ts';
 import { checkOf, PROJECTION_NAMES, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit/check.ts';
 import { type AuditReader, noteReading } from '#server/dashboard/audit/reader.ts';
 import type { CheckResult, CheckLine, Checks } from '#server/contract/audit.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
@@ -60,7 +60,7 @@ export class AuditChecks {
    */
   async begin(
     what: string,
-    who: SignedIn,
+    who: Caller,
     { published }: { published: string },
     signal: AbortSignal,
   ): Promise<AsyncGenerator<CheckLine> | ApiError> {
@@ -97,7 +97,7 @@ export class AuditChecks {
           target: what,
           started_at: beganAt.toISOString(),
           duration_ms: Math.round(performance.now() - startedMs),
-          member: who.member.id,
+          actor: who.actor,
           ...outcome,
         };
         if (done.outcome !== 'canceled') this.#newest.set(what, done);

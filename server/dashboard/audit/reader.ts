@@ -3,7 +3,7 @@ import { closeClient, connectAs, type Store } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
 import { explainAppendError, OccupiedPositionError } from '#db/log/occupied-position.ts';
 import { readHead } from '#db/log/read.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
@@ -66,23 +66,24 @@ export class AuditReader {
   }
 
   /** Records a read before it is made. Members' reads of their own account aren't recorded. */
-  async note(who: SignedIn, reading: Reading): Promise<ApiError | null> {
-    if (who.member.role === 'member') return null;
+  async note(who: Caller, reading: Reading): Promise<ApiError | null> {
+    if (who.role === 'member') return null;
     return this.use(async (client) => {
       await noteReading(client, who, reading);
       return null;
     });
   }
 
-  /** The same for pages of the list of events: once per session and hour. */
-  async noteListing(who: SignedIn): Promise<ApiError | null> {
-    if (who.member.role === 'member') return null;
+  /** The same for pages of the list of events: once per session or management key, and hour. */
+  async noteListing(who: Caller): Promise<ApiError | null> {
+    if (who.role === 'member') return null;
     const now = performance.now();
-    const before = this.#listed.get(who.session);
+    const reader = who.session ?? who.actor;
+    const before = this.#listed.get(reader);
     if (before !== undefined && now - before < LISTING_NOTED_EVERY_MS) return null;
     // Noted first, so that two requests at once do not put it down each.
-    this.#listed.delete(who.session);
-    this.#listed.set(who.session, now);
+    this.#listed.delete(reader);
+    this.#listed.set(reader, now);
     const [oldest] = this.#listed.keys();
     if (this.#listed.size > LISTINGS_NOTED_MAX && oldest !== undefined) this.#listed.delete(oldest);
     const refusal = await this.use(async (client) => {
@@ -90,7 +91,7 @@ export class AuditReader {
       await noteReading(client, who, { what: 'events', from: Math.min(1, head), to: head });
       return null;
     });
-    if (refusal) this.#listed.delete(who.session);
+    if (refusal) this.#listed.delete(reader);
     return refusal;
   }
 
@@ -109,13 +110,13 @@ export class AuditReader {
   }
 }
 
-/** Appends a record that a member reads the log. */
+/** Appends a record that a caller reads the log. */
 export async function noteReading(
   client: Client,
-  { member }: Pick<SignedIn, 'member'>,
+  { actor }: Pick<Caller, 'actor'>,
   { what, from, to }: Reading,
 ): Promise<void> {
-  const values = [`member/${member.id}`, what, from, to];
+  const values = [actor, what, from, to];
   await client
     .query('select daybook.record_reading($1, $2, $3, $4)', values)
     .catch((error: unknown) => Promise.reject(explainAppendError(error)));

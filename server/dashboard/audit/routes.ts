@@ -15,7 +15,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit/reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
 import { type ApiRoute, ANY_ROLE, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery } from '#server/read/query.ts';
 import type { Source } from '#server/read/store.ts';
@@ -27,52 +27,76 @@ const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
 
 /** Routes for proofs of the log, its past states and checks: for administrators and auditors, read-only. */
 export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
-  const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
+  const readLog = <T>(who: Caller, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
     withReadSlot(reads, holderOf(who), async () => {
       const read = await reads.read(LOG, work);
       return read instanceof ApiError ? read : read.found;
     });
   return [
-    route('get', '/api/v1/audit/proof', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
-      // Of a verifier key the name is what stands before its first "+".
-      const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
-      const proof = await readLog(who, (client) => readProof(client, witnesses));
-      return proof instanceof ApiError ? proof : ({ object: 'proof', ...proof } satisfies Proof);
-    }),
+    route(
+      'get',
+      '/api/v1/audit/proof',
+      'audit:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async (_call, who) => {
+        // Of a verifier key the name is what stands before its first "+".
+        const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
+        const proof = await readLog(who, (client) => readProof(client, witnesses));
+        return proof instanceof ApiError ? proof : ({ object: 'proof', ...proof } satisfies Proof);
+      },
+    ),
 
-    route('get', '/api/v1/audit/checkpoints', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
-      const query = readQuery(CheckpointsQuery, request.url);
-      return query instanceof ApiError
-        ? Promise.resolve(query)
-        : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
-    }),
+    route(
+      'get',
+      '/api/v1/audit/checkpoints',
+      'audit:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      ({ request }, who) => {
+        const query = readQuery(CheckpointsQuery, request.url);
+        return query instanceof ApiError
+          ? Promise.resolve(query)
+          : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
+      },
+    ),
 
     // A receipt contains only what its holder has already, so every role may verify one.
-    route('post', '/api/v1/audit/receipt', ANY_ROLE, CheckReceipt, ({ body }, who) =>
+    route('post', '/api/v1/audit/receipt', 'audit:read', ANY_ROLE, CheckReceipt, ({ body }, who) =>
       readLog(who, (client) => checkReceipt(client, body.receipt)),
     ),
 
-    route('get', '/api/v1/audit/state', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
-      const query = readQuery(StateQuery, request.url);
-      if (query instanceof ApiError) return Promise.resolve(query);
-      return withReadSlot(reads, holderOf(who), () =>
-        audit.use(async (client) => {
-          const moment = await readMoment(client, query);
-          await noteReading(client, who, {
-            what: 'replay',
-            from: Math.min(1, moment.position),
-            to: moment.position,
-          });
-          return readState(client, query, moment);
-        }),
-      );
-    }),
+    route(
+      'get',
+      '/api/v1/audit/state',
+      'audit:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      ({ request }, who) => {
+        const query = readQuery(StateQuery, request.url);
+        if (query instanceof ApiError) return Promise.resolve(query);
+        return withReadSlot(reads, holderOf(who), () =>
+          audit.use(async (client) => {
+            const moment = await readMoment(client, query);
+            await noteReading(client, who, {
+              what: 'replay',
+              from: Math.min(1, moment.position),
+              to: moment.position,
+            });
+            return readState(client, query, moment);
+          }),
+        );
+      },
+    ),
 
-    route('get', '/api/v1/audit/checks', ADMINISTRATORS_AND_AUDITORS, null, () => checks.read()),
+    route('get', '/api/v1/audit/checks', 'audit:read', ADMINISTRATORS_AND_AUDITORS, null, () =>
+      checks.read(),
+    ),
 
     route(
       'post',
       '/api/v1/audit/checks',
+      'audit:read',
       ADMINISTRATORS_AND_AUDITORS,
       StartCheck,
       async ({ body, response }, who) => {

@@ -10,7 +10,7 @@ import type { BacktestReport, BacktestStep, StartBacktest } from '#server/contra
 import { type AuditReader, noteReading } from '#server/dashboard/audit/reader.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 
 /** How long people wait for a page that shows progress. */
 const RUN_MS_MAX = 3_600_000;
@@ -55,7 +55,7 @@ export class Backtests {
    */
   async begin(
     { refresh, ...wanted }: StartBacktest,
-    who: SignedIn,
+    who: Caller,
     signal: AbortSignal,
   ): Promise<AsyncGenerator<BacktestStep> | ApiError> {
     const noted = await this.#audit.use(async (client) => {

@@ -9,12 +9,19 @@ const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
 /** Back-tests of changes before they are saved: for those who can save them. */
 export function backtestRoutes({ backtests }: Dashboard): ApiRoute[] {
   return [
-    route('post', '/api/v1/backtests', ADMINISTRATORS, StartBacktest, async ({ body, response }, who) => {
-      const left = new AbortController();
-      response.once('close', () => left.abort());
-      const steps = await backtests.begin(body, who, left.signal);
-      return steps instanceof ApiError ? steps : replyWithLines(response, LINES, written(steps));
-    }),
+    route(
+      'post',
+      '/api/v1/backtests',
+      'plans:read',
+      ADMINISTRATORS,
+      StartBacktest,
+      async ({ body, response }, who) => {
+        const left = new AbortController();
+        response.once('close', () => left.abort());
+        const steps = await backtests.begin(body, who, left.signal);
+        return steps instanceof ApiError ? steps : replyWithLines(response, LINES, written(steps));
+      },
+    ),
   ];
 }
 

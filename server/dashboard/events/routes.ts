@@ -3,7 +3,7 @@ import { EventsQuery } from '#server/contract/events.ts';
 import { exportEvents } from '#server/dashboard/events/export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/events/list.ts';
 import { type ApiCall, type ApiRoute, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery, invalidParameter } from '#server/read/query.ts';
 import type { ReadStore } from '#server/read/store.ts';
@@ -21,9 +21,9 @@ type Asked = {
 export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditReader }): ApiRoute[] {
   const get = (
     path: string,
-    answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | ApiError | null>,
+    answer: (asked: Asked, call: ApiCall<undefined>, who: Caller) => Promise<object | ApiError | null>,
   ): ApiRoute =>
-    route('get', path, ANY_ROLE, null, (call, who) => {
+    route('get', path, 'audit:read', ANY_ROLE, null, (call, who) => {
       const asked = readAsked(call.request.url);
       return asked instanceof ApiError
         ? Promise.resolve(asked)

@@ -12,7 +12,7 @@ import {
   RotateKey,
 } from '#server/contract/keys.ts';
 import { type ApiRoute, CALLERS, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { checkKey } from '#server/dashboard/keys/check.ts';
 import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/keys/list.ts';
 import { KeyCounter } from '#server/dashboard/keys/key-counter.ts';
@@ -32,7 +32,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   /** These keys as rows of a list. */
   async function describe(
     keys: readonly Key[],
-    who: SignedIn,
+    who: Caller,
   ): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
@@ -48,7 +48,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/keys', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/keys', 'keys:read', ANY_ROLE, null, async ({ request }, who) => {
       const query = readQuery(KeysQuery, request.url);
       if (query instanceof ApiError) return query;
       const { account } = scopeOfMember(who);
@@ -60,7 +60,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
     }),
 
-    route('get', '/api/v1/keys/:key', ANY_ROLE, null, async ({ params }, who) => {
+    route('get', '/api/v1/keys/:key', 'keys:read', ANY_ROLE, null, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const described = await describe([key], who);
@@ -68,9 +68,9 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       return described.data[0] ?? new ApiError('not_found');
     }),
 
-    route('post', '/api/v1/keys', CALLERS, CreateKey, async ({ body }, who) => {
-      const account = readModel.account(body.account ?? who.member.account);
-      if (!account || (who.member.role === 'member' && account.id !== who.member.account))
+    route('post', '/api/v1/keys', 'keys:write', CALLERS, CreateKey, async ({ body }, who) => {
+      const account = readModel.account(body.account ?? who.ownAccount ?? '');
+      if (!account || (who.role === 'member' && account.id !== who.ownAccount))
         return new ApiError('not_found', { param: 'account' });
       const { name, expires_at, terms = {} } = body;
       const expiresAt = expires_at === undefined ? null : new Date(expires_at);
@@ -83,30 +83,37 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       );
     }),
 
-    route('post', '/api/v1/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
-      const key = findKey(dashboard, who, params);
-      if (key instanceof ApiError) return key;
-      return made(
-        await makeChange(dashboard, who, (control) =>
-          control.rotateKey(pepper, key.id, body.overlap_s * 1_000, body.rotation),
-        ),
-      );
-    }),
+    route(
+      'post',
+      '/api/v1/keys/:key/rotate',
+      'keys:write',
+      CALLERS,
+      RotateKey,
+      async ({ body, params }, who) => {
+        const key = findKey(dashboard, who, params);
+        if (key instanceof ApiError) return key;
+        return made(
+          await makeChange(dashboard, who, (control) =>
+            control.rotateKey(pepper, key.id, body.overlap_s * 1_000, body.rotation),
+          ),
+        );
+      },
+    ),
 
-    route('post', '/api/v1/keys/:key/leaked', CALLERS, null, async ({ params }, who) => {
+    route('post', '/api/v1/keys/:key/leaked', 'keys:write', CALLERS, null, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       return made(await makeChange(dashboard, who, (control) => control.replaceLeaked(pepper, key.id)));
     }),
 
-    route('post', '/api/v1/keys/:key/revoke', CALLERS, null, async ({ params }, who) => {
+    route('post', '/api/v1/keys/:key/revoke', 'keys:write', CALLERS, null, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       return key instanceof ApiError
         ? key
         : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
     }),
 
-    route('patch', '/api/v1/keys/:key', CALLERS, ChangeKey, async ({ body, params }, who) => {
+    route('patch', '/api/v1/keys/:key', 'keys:write', CALLERS, ChangeKey, async ({ body, params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const { name, terms, expires_at, windows } = body;
@@ -121,17 +128,24 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       );
     }),
 
-    route('post', '/api/v1/keys/:key/check', ANY_ROLE, CheckKey, async ({ body, params }, who) => {
-      const key = findKey(dashboard, who, params);
-      if (key instanceof ApiError) return key;
-      if (!readModel.isCurrent()) return STALE;
-      if (body.address !== undefined && isIP(body.address) === 0)
-        return new ApiError('invalid_value', {
-          message: '"address": must be an IP address.',
-          param: 'address',
-        });
-      return withReadSlot(reads, holderOf(who), () => checkKey(relay, key, body));
-    }),
+    route(
+      'post',
+      '/api/v1/keys/:key/check',
+      'keys:read',
+      ANY_ROLE,
+      CheckKey,
+      async ({ body, params }, who) => {
+        const key = findKey(dashboard, who, params);
+        if (key instanceof ApiError) return key;
+        if (!readModel.isCurrent()) return STALE;
+        if (body.address !== undefined && isIP(body.address) === 0)
+          return new ApiError('invalid_value', {
+            message: '"address": must be an IP address.',
+            param: 'address',
+          });
+        return withReadSlot(reads, holderOf(who), () => checkKey(relay, key, body));
+      },
+    ),
   ];
 }
 

@@ -5,7 +5,12 @@ import type { Change } from '#server/contract/keys.ts';
 import { CreateInvitation, type InvitationRow } from '#server/contract/members.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, ADMINISTRATORS_AND_AUDITORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
+import {
+  ADMINISTRATORS,
+  ADMINISTRATORS_AND_AUDITORS,
+  type ApiRoute,
+  memberRoute,
+} from '#server/dashboard/gate.ts';
 import { createdLink, dashboardOrigin } from '#server/dashboard/members/created-link.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';
@@ -18,7 +23,7 @@ export function invitationRoutes(dashboard: Dashboard): ApiRoute[] {
 }
 
 function listOpenInvitations({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
-  return route('get', '/api/v1/invitations', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+  return memberRoute('get', '/api/v1/invitations', ADMINISTRATORS_AND_AUDITORS, null, async () => {
     const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
     const data = invitations.map(({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
       id,
@@ -38,12 +43,12 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return route(
+  return memberRoute(
     'post',
     '/api/v1/invitations',
     ADMINISTRATORS,
     CreateInvitation,
-    async ({ body, request }, { member }) => {
+    async ({ body, request }, { actor, member }) => {
       const { account, role, email } = body;
       if (account !== null && !readModel.account(account))
         return new ApiError('not_found', {
@@ -52,7 +57,7 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
         });
       const id = publicId();
       const origin = dashboardOrigin(dashboard, request);
-      const created = await change({ control, readModel }, `member/${member.id}`, async (writer, client) => {
+      const created = await change({ control, readModel }, actor, async (writer, client) => {
         // The creator may have lost the role since this request was authorized.
         if (!(await lockAdministrators(client)).includes(member.id)) return new ApiError('insufficient_role');
         const link = await makeLink(client, origin, { kind: 'invitation', account, role }, member.id, id);
@@ -79,15 +84,15 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
 }
 
 function revokeInvitation({ control, relay: { readModel } }: Dashboard): ApiRoute {
-  return route(
+  return memberRoute(
     'delete',
     '/api/v1/invitations/:invitation',
     ADMINISTRATORS,
     null,
-    async ({ params }, { member }) => {
+    async ({ params }, { actor }) => {
       const invitation = parseId(params, 'invitation');
       if (invitation instanceof ApiError) return invitation;
-      return change<Change>({ control, readModel }, `member/${member.id}`, async (writer, client) => {
+      return change<Change>({ control, readModel }, actor, async (writer, client) => {
         if (!(await deleteInvitation(client, invitation))) return new ApiError('not_found');
         const type = 'invitation.revoked';
         const position = await writer.append([

@@ -3,7 +3,12 @@ import { readStream } from '#db/log/read.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { PutRegistration, type RegistrationSettings } from '#server/contract/members.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, ADMINISTRATORS_AND_AUDITORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
+import {
+  ADMINISTRATORS,
+  ADMINISTRATORS_AND_AUDITORS,
+  type ApiRoute,
+  memberRoute,
+} from '#server/dashboard/gate.ts';
 import { requirePlan } from '#server/decide/plan.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { change } from '#server/sign-in/transaction.ts';
@@ -16,13 +21,13 @@ const PLAN_REQUIRED = new ApiError('invalid_value', {
 /** Routes for the registration policy: who may create an account, and on which plan. */
 export function registrationPolicyRoutes({ control, relay: { readModel } }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/registration', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+    memberRoute('get', '/api/v1/registration', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       const { policy, plan } = readModel.registration;
       return { object: 'registration', policy, plan } satisfies RegistrationSettings;
     }),
 
-    route('put', '/api/v1/registration', ADMINISTRATORS, PutRegistration, ({ body }, { member }) =>
-      change<Change>({ control, readModel }, `member/${member.id}`, async (writer, client) => {
+    memberRoute('put', '/api/v1/registration', ADMINISTRATORS, PutRegistration, ({ body }, { actor }) =>
+      change<Change>({ control, readModel }, actor, async (writer, client) => {
         const { policy, plan } = body;
         if (policy === 'open' && plan === null) return PLAN_REQUIRED;
         const { state } = plan === null ? { state: null } : requirePlan(await writer.loadPlan(plan), plan);

@@ -4,7 +4,14 @@ import { lastSeen } from '#db/members/sessions.ts';
 import { ChangeMember, type MemberRow } from '#server/contract/members.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, ANY_ROLE, type ApiRoute, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import {
+  ADMINISTRATORS,
+  ANY_ROLE,
+  type ApiRoute,
+  memberRoute,
+  route,
+  scopeOfMember,
+} from '#server/dashboard/gate.ts';
 import { createdLink, dashboardOrigin } from '#server/dashboard/members/created-link.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';
@@ -40,7 +47,7 @@ function listMembers({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
     }));
   }
 
-  return route('get', '/api/v1/members', ANY_ROLE, null, async ({ request }, who) => {
+  return route('get', '/api/v1/members', 'accounts:read', ANY_ROLE, null, async ({ request }, who) => {
     const filter = request.query['account'];
     const scope = scopeOfMember(who);
     const members = [...readModel.members].filter(
@@ -52,14 +59,14 @@ function listMembers({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
     const listed = members.slice(-MEMBERS_LISTED_MAX);
     return {
       object: 'list',
-      data: await rows(listed, who.member.role !== 'auditor'),
+      data: await rows(listed, who.role !== 'auditor'),
       rows_omitted: members.length - listed.length,
     };
   });
 }
 
 function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRoute {
-  return route(
+  return memberRoute(
     'patch',
     '/api/v1/members/:member',
     ADMINISTRATORS,
@@ -67,7 +74,7 @@ function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRout
     async ({ body, params }, who) => {
       const member = parseId(params, 'member');
       if (member instanceof ApiError) return member;
-      return change({ control, readModel }, `member/${who.member.id}`, (writer, client) =>
+      return change({ control, readModel }, who.actor, (writer, client) =>
         changeRole(writer, client, member, body.role),
       );
     },
@@ -75,10 +82,10 @@ function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRout
 }
 
 function deleteMember({ control, relay: { readModel } }: Dashboard): ApiRoute {
-  return route('delete', '/api/v1/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
+  return memberRoute('delete', '/api/v1/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
     const member = parseId(params, 'member');
     if (member instanceof ApiError) return member;
-    return change({ control, readModel }, `member/${who.member.id}`, (writer, client) =>
+    return change({ control, readModel }, who.actor, (writer, client) =>
       removeMember(writer, client, member),
     );
   });
@@ -90,7 +97,7 @@ function createResetLink(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return route(
+  return memberRoute(
     'post',
     '/api/v1/members/:member/reset',
     ADMINISTRATORS,
@@ -101,7 +108,7 @@ function createResetLink(dashboard: Dashboard): ApiRoute {
       const row = await memberById(signIn.pool, member);
       if (!row) return new ApiError('not_found');
       const origin = dashboardOrigin(dashboard, request);
-      const link = await change({ control, readModel }, `member/${who.member.id}`, (writer, client) =>
+      const link = await change({ control, readModel }, who.actor, (writer, client) =>
         makeResetLink(writer, client, member, { origin, by: who.member.id }),
       );
       if (link instanceof ApiError) return link;

@@ -5,10 +5,15 @@ import { authorizePrice } from '#server/access/authorize-price.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { callPriceOf, pricingOf, termsForPlan } from '#server/read-model/call-price.ts';
 
+const NO_ACCOUNT = new ApiError('not_allowed', {
+  message: 'The models are those of an account. Use a management key of one account.',
+});
+
 /** Route for the models that the member's account may use, with prices. A key may be restricted to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/models', ANY_ROLE, null, async (_call, { account: { id } }) => {
+    route('get', '/api/v1/models', 'prices:read', ANY_ROLE, null, async (_call, { ownAccount: id }) => {
+      if (id === null) return NO_ACCOUNT;
       const account = readModel.account(id);
       if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
       const access = readModel.accountAccess(account);

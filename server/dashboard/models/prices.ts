@@ -12,7 +12,7 @@ const STALE = unavailable('Price data');
 export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel } = dashboard.relay;
   return [
-    route('get', '/api/v1/prices', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+    route('get', '/api/v1/prices', 'prices:read', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
       const data = readModel.prices.all.map(({ pattern, plan, terms, source, version }): PriceRow => ({
         model: pattern,
@@ -24,27 +24,34 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    route('put', '/api/v1/prices', ADMINISTRATORS, PutPrice, ({ body }, who) => {
+    route('put', '/api/v1/prices', 'prices:write', ADMINISTRATORS, PutPrice, ({ body }, who) => {
       const { model, plan, ...terms } = body;
       return makeChange(dashboard, who, (control) => control.setPrice(model, terms, plan));
     }),
 
-    route('post', '/api/v1/prices/import', ADMINISTRATORS, ImportPrices, async ({ body }, who) => {
-      const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
-      // Some megabytes that a server needs for this alone.
-      const { offerPrices } = await import('#server/read-model/price-import.ts');
-      // Outside the control lock, since this is slow.
-      const offered = offerPrices(providers, undefined, dashboard.config);
-      const plan = await makeChange(dashboard, who, (control) =>
-        control.importPrices(offered.offers, { replaceManual, dryRun }),
-      );
-      if (plan instanceof ApiError) return plan;
-      const result: PriceImportResult = {
-        object: 'price_import',
-        ...importResult(offered, dryRun, plan),
-        event: plan.event,
-      };
-      return result;
-    }),
+    route(
+      'post',
+      '/api/v1/prices/import',
+      'prices:write',
+      ADMINISTRATORS,
+      ImportPrices,
+      async ({ body }, who) => {
+        const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
+        // Some megabytes that a server needs for this alone.
+        const { offerPrices } = await import('#server/read-model/price-import.ts');
+        // Outside the control lock, since this is slow.
+        const offered = offerPrices(providers, undefined, dashboard.config);
+        const plan = await makeChange(dashboard, who, (control) =>
+          control.importPrices(offered.offers, { replaceManual, dryRun }),
+        );
+        if (plan instanceof ApiError) return plan;
+        const result: PriceImportResult = {
+          object: 'price_import',
+          ...importResult(offered, dryRun, plan),
+          event: plan.event,
+        };
+        return result;
+      },
+    ),
   ];
 }

@@ -17,7 +17,7 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
     relay: { readModel },
   } = dashboard;
   return [
-    route('get', '/api/v1/dispatch', ADMINISTRATORS_AND_AUDITORS, null, async () => {
+    route('get', '/api/v1/dispatch', 'upstreams:read', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
       const data = [...readModel.directory.models]
         .filter(({ state }) => state === 'active')
@@ -26,16 +26,28 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    route('put', '/api/v1/dispatch', ADMINISTRATORS, DefineModel, ({ body: { model, terms } }, who) =>
-      makeChange(dashboard, who, (control, client) =>
-        new UpstreamControl(control, client, config).defineModel(model, terms),
-      ),
+    route(
+      'put',
+      '/api/v1/dispatch',
+      'upstreams:write',
+      ADMINISTRATORS,
+      DefineModel,
+      ({ body: { model, terms } }, who) =>
+        makeChange(dashboard, who, (control, client) =>
+          new UpstreamControl(control, client, config).defineModel(model, terms),
+        ),
     ),
 
-    route('post', '/api/v1/dispatch/retire', ADMINISTRATORS, RetireModel, ({ body: { model } }, who) =>
-      makeChange(dashboard, who, (control, client) =>
-        new UpstreamControl(control, client, config).retireModel(model),
-      ),
+    route(
+      'post',
+      '/api/v1/dispatch/retire',
+      'upstreams:write',
+      ADMINISTRATORS,
+      RetireModel,
+      ({ body: { model } }, who) =>
+        makeChange(dashboard, who, (control, client) =>
+          new UpstreamControl(control, client, config).retireModel(model),
+        ),
     ),
   ];
 }

@@ -24,7 +24,7 @@ import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
 import { readQuery } from '#server/read/query.ts';
 import type { Source } from '#server/read/store.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 
 /** No table of a projection is read. */
 const LOG: Source = { projection: 'directory', tables: [] };
@@ -34,13 +34,13 @@ type Loaded = RecordedReconciliation & { report: Report };
 
 /** Comparisons of bills: administrators start and apply them, auditors read them. */
 export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiRoute[] {
-  const read = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
+  const read = <T>(who: Caller, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
     withReadSlot(reads, holderOf(who), async () => {
       const done = await reads.read(LOG, work);
       return done instanceof ApiError ? done : done.found;
     });
   const readReport = <T>(
-    who: SignedIn,
+    who: Caller,
     id: string,
     work: (client: ClientBase, loaded: Loaded) => Promise<T>,
   ): Promise<T | ApiError> =>
@@ -53,7 +53,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
         throw error;
       }
     });
-  const run = (task: ReconcileTask, who: SignedIn, response: Response): Promise<ApiError | null> => {
+  const run = (task: ReconcileTask, who: Caller, response: Response): Promise<ApiError | null> => {
     const left = new AbortController();
     response.once('close', () => left.abort());
     const lines = reconcileTasks.start(task, who, left.signal);
@@ -62,19 +62,27 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       : replyWithLines(response, LINES, written(lines));
   };
   return [
-    route('get', '/api/v1/reconciliations', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
-      const found = await read(who, (client) => listReconciliations(client, RECONCILIATIONS_SHOWN_MAX));
-      if (found instanceof ApiError) return found;
-      return {
-        object: 'list',
-        data: found.map(reconciliationRow),
-        running: reconcileTasks.running,
-      } satisfies ReconciliationList;
-    }),
+    route(
+      'get',
+      '/api/v1/reconciliations',
+      'usage:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async (_call, who) => {
+        const found = await read(who, (client) => listReconciliations(client, RECONCILIATIONS_SHOWN_MAX));
+        if (found instanceof ApiError) return found;
+        return {
+          object: 'list',
+          data: found.map(reconciliationRow),
+          running: reconcileTasks.running,
+        } satisfies ReconciliationList;
+      },
+    ),
 
     route(
       'get',
       '/api/v1/reconciliations/:reconciliation',
+      'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params }, who) => {
@@ -86,6 +94,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
     route(
       'get',
       '/api/v1/reconciliations/:reconciliation/report',
+      'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params, request, response }, who) => {
@@ -108,6 +117,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
     route(
       'post',
       '/api/v1/reconciliations',
+      'usage:write',
       ADMINISTRATORS,
       StartReconciliation,
       ({ body, response }, who) => run({ kind: 'compare', start: body }, who, response),
@@ -117,6 +127,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
     route(
       'post',
       '/api/v1/reconciliations/:reconciliation/apply',
+      'usage:write',
       ADMINISTRATORS,
       ApplyDifferences,
       async ({ body, params, response }, who) => {

@@ -6,7 +6,7 @@ import type { ReconciliationLine, ReconciliationList } from '#server/contract/re
 import type { ReconcileTask, TaskInput } from '#server/dashboard/reconcile/task.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Config } from '#server/process/config.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 
 /** A bill of 8 MiB, and the calls that it lacks: see UNMATCHED_MAX of db/reconcile/bounds.ts. */
 const HEAP_MAX_MB = 1_024;
@@ -65,7 +65,7 @@ export class ReconcileTasks {
    */
   start(
     task: ReconcileTask,
-    { member }: Pick<SignedIn, 'member'>,
+    { actor }: Pick<Caller, 'actor'>,
     signal: AbortSignal,
   ): AsyncGenerator<ReconciliationLine> | ApiError {
     if (this.#running !== null) return BUSY;
@@ -75,7 +75,7 @@ export class ReconcileTasks {
         connection: plainConnection(this.#store),
         config: this.#config,
         archiveDir: this.#archiveDir,
-        actor: `member/${member.id}`,
+        actor,
         task,
       } satisfies TaskInput,
       execArgv: [],

@@ -1,4 +1,4 @@
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alerts.ts';
 import { parseId } from '#server/dashboard/change.ts';
@@ -33,7 +33,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   const { readModel, pepper } = relay;
 
   async function list<T>(
-    who: SignedIn,
+    who: Caller,
     read: (client: ClientBase) => Promise<T[]>,
   ): Promise<{ object: 'list'; data: T[] } | ApiError> {
     const found = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, read));
@@ -41,14 +41,14 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/alerts', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/alerts', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
       const filter = readQuery(AlertsQuery, request.url);
       if (filter instanceof ApiError) return filter;
       const nameOf = (account: string): string | null => readModel.account(account)?.name ?? null;
       return list(who, (client) => listAlerts(client, scopeOfMember(who).account, filter, nameOf));
     }),
 
-    route('get', '/api/v1/destinations', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
+    route('get', '/api/v1/destinations', 'usage:read', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
       list(who, async (client) =>
         (await listDestinations(client)).map(
           ({ created_at, failing_since, switched_off_at, ...destination }): DestinationRow => ({
@@ -61,29 +61,35 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       ),
     ),
 
-    route('post', '/api/v1/destinations', ADMINISTRATORS, CreateDestination, async ({ body }, { member }) => {
-      const { kind, address, account, alerts, filter, allow_private: allowPrivate } = body;
-      if (account !== null && !readModel.account(account))
-        return new ApiError('not_found', { param: 'account' });
-      const made = await control.change(`member/${member.id}`, (_control, client) =>
-        addDestination(client, pepper, { kind, address, account, alerts, filter, allowPrivate }),
-      );
-      return made instanceof ApiError
-        ? made
-        : ({ object: 'destination', id: made.id, secret: made.secret } satisfies CreatedDestination);
-    }),
+    route(
+      'post',
+      '/api/v1/destinations',
+      'usage:write',
+      ADMINISTRATORS,
+      CreateDestination,
+      async ({ body }, { actor }) => {
+        const { kind, address, account, alerts, filter, allow_private: allowPrivate } = body;
+        if (account !== null && !readModel.account(account))
+          return new ApiError('not_found', { param: 'account' });
+        const made = await control.change(actor, (_control, client) =>
+          addDestination(client, pepper, { kind, address, account, alerts, filter, allowPrivate }),
+        );
+        return made instanceof ApiError
+          ? made
+          : ({ object: 'destination', id: made.id, secret: made.secret } satisfies CreatedDestination);
+      },
+    ),
 
     route(
       'delete',
       '/api/v1/destinations/:destination',
+      'usage:write',
       ADMINISTRATORS,
       null,
-      async ({ params }, { member }) => {
+      async ({ params }, { actor }) => {
         const id = parseId(params, 'destination');
         if (id instanceof ApiError) return id;
-        const removed = await control.change(`member/${member.id}`, (_control, client) =>
-          removeDestination(client, id),
-        );
+        const removed = await control.change(actor, (_control, client) => removeDestination(client, id));
         return removed instanceof ApiError ? removed : { object: 'destination', id };
       },
     ),
@@ -91,23 +97,29 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
     route(
       'post',
       '/api/v1/destinations/:destination/test',
+      'usage:write',
       ADMINISTRATORS,
       null,
-      async ({ params }, { member }) => {
+      async ({ params }, { actor }) => {
         const id = parseId(params, 'destination');
         if (id instanceof ApiError) return id;
-        const delivery = await control.change(`member/${member.id}`, (_control, client) =>
-          testDestination(client, id),
-        );
+        const delivery = await control.change(actor, (_control, client) => testDestination(client, id));
         return delivery instanceof ApiError ? delivery : { object: 'delivery', id: delivery };
       },
     ),
 
-    route('get', '/api/v1/deliveries', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
-      const query = readQuery(DeliveriesQuery, request.url);
-      return query instanceof ApiError
-        ? query
-        : list(who, (client) => listDeliveries(client, query.destination ?? null));
-    }),
+    route(
+      'get',
+      '/api/v1/deliveries',
+      'usage:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async ({ request }, who) => {
+        const query = readQuery(DeliveriesQuery, request.url);
+        return query instanceof ApiError
+          ? query
+          : list(who, (client) => listDeliveries(client, query.destination ?? null));
+      },
+    ),
   ];
 }

@@ -25,7 +25,7 @@ type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 
 /** How the service is: its processes, its log, its tables, its upstreams. */
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/status', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/status', 'audit:read', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(SERVICE, readStatus));
       if (read instanceof ApiError) return read;
       const { appender } = relay.instance;

@@ -4,7 +4,7 @@ import { sendJson } from '#server/http/respond.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ChangePassword, ForgotPassword, ResetPassword } from '#server/contract/session.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { ANY_ROLE, type ApiRoute, publicRoute, route } from '#server/dashboard/gate.ts';
+import { ANY_ROLE, type ApiRoute, publicRoute, memberRoute } from '#server/dashboard/gate.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { verifyAgain } from '#server/dashboard/session/verify-again.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -109,7 +109,7 @@ function changePassword(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return route('post', '/api/v1/password', ANY_ROLE, ChangePassword, async ({ body, request }, who) => {
+  return memberRoute('post', '/api/v1/password', ANY_ROLE, ChangePassword, async ({ body, request }, who) => {
     const row = await verifyAgain(dashboard, request, who, body.current);
     if (row instanceof ApiError) return row;
     const passwordHash = await signIn.passwords.hash(body.password);

@@ -5,7 +5,7 @@ import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { type SessionRow, SignIn, type Welcome } from '#server/contract/session.ts';
-import { type ApiCall, type ApiRoute, ANY_ROLE, publicRoute, route } from '#server/dashboard/gate.ts';
+import { type ApiCall, type ApiRoute, ANY_ROLE, publicRoute, memberRoute } from '#server/dashboard/gate.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -58,7 +58,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return welcome;
     }),
 
-    route('get', '/api/v1/me', ANY_ROLE, null, ({ request }, who) => readMe(dashboard, request, who)),
+    memberRoute('get', '/api/v1/me', ANY_ROLE, null, ({ request }, who) => readMe(dashboard, request, who)),
 
     publicRoute('post', '/api/v1/session', SignIn, async ({ body, request, response }) => {
       const { email, password, code } = body;
@@ -91,7 +91,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return readMe(dashboard, request, { ...known, session: opened.id });
     }),
 
-    route('delete', '/api/v1/session', ANY_ROLE, null, (call, who) =>
+    memberRoute('delete', '/api/v1/session', ANY_ROLE, null, (call, who) =>
       signOut(
         call,
         close(who, async (client) =>
@@ -100,7 +100,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       ),
     ),
 
-    route('get', '/api/v1/sessions', ANY_ROLE, null, async (_call, who) => {
+    memberRoute('get', '/api/v1/sessions', ANY_ROLE, null, async (_call, who) => {
       const rows = await listSessions(signIn.pool, who.member.id);
       const data = rows.map(({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
         id,
@@ -114,14 +114,14 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    route('delete', '/api/v1/sessions', ANY_ROLE, null, (call, who) =>
+    memberRoute('delete', '/api/v1/sessions', ANY_ROLE, null, (call, who) =>
       signOut(
         call,
         close(who, (client) => deleteSessions(client, who.member.id, null)),
       ),
     ),
 
-    route('delete', '/api/v1/sessions/:session', ANY_ROLE, null, async (call, who) => {
+    memberRoute('delete', '/api/v1/sessions/:session', ANY_ROLE, null, async (call, who) => {
       const id = parseId(call.params, 'session');
       if (id instanceof ApiError) return id;
       const closed = close(who, async (client) =>

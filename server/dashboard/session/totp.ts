@@ -2,7 +2,7 @@ import { beginTotp, confirmTotp, lockMember, removeTotp } from '#db/members/memb
 import { seal, unseal } from '#db/secrets/seal.ts';
 import { ConfirmTotp, RemoveTotp, StartTotp, type TotpEnrollment } from '#server/contract/session.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ANY_ROLE, type ApiRoute, route } from '#server/dashboard/gate.ts';
+import { ANY_ROLE, type ApiRoute, memberRoute } from '#server/dashboard/gate.ts';
 import { verifyAgain } from '#server/dashboard/session/verify-again.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { changeTotp } from '#server/sign-in/member-changes.ts';
@@ -15,7 +15,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel, pepper } = relay;
   const writer = { control, readModel };
   return [
-    route('post', '/api/v1/totp', ANY_ROLE, StartTotp, async ({ body, request }, who) => {
+    memberRoute('post', '/api/v1/totp', ANY_ROLE, StartTotp, async ({ body, request }, who) => {
       const row = await verifyAgain(dashboard, request, who, body.password);
       if (row instanceof ApiError) return row;
       const secret = createTotpSecret();
@@ -27,7 +27,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
       });
     }),
 
-    route('put', '/api/v1/totp', ANY_ROLE, ConfirmTotp, async ({ body }, { member }) => {
+    memberRoute('put', '/api/v1/totp', ANY_ROLE, ConfirmTotp, async ({ body }, { member }) => {
       const throttled = await signIn.throttle.count('code', member.id);
       if (throttled) return throttled;
       const changed = await change(writer, `member/${member.id}`, async (by, client) => {
@@ -44,7 +44,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
       return changed;
     }),
 
-    route('post', '/api/v1/totp/remove', ANY_ROLE, RemoveTotp, async ({ body, request }, who) => {
+    memberRoute('post', '/api/v1/totp/remove', ANY_ROLE, RemoveTotp, async ({ body, request }, who) => {
       const row = await verifyAgain(dashboard, request, who, body.password);
       if (row instanceof ApiError) return row;
       if (row.sealedTotp === null) return { event: null };

@@ -11,7 +11,7 @@ import { ALERTS } from '#server/dashboard/service/alerts.ts';
 import { sinkRow } from '#server/dashboard/sinks/list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { SinkControl } from '#server/spend/sinks.ts';
 
 const NOT_FOUND = new ApiError('not_found');
@@ -21,19 +21,19 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads, control } = dashboard;
 
   const change = <T extends Change>(
-    who: SignedIn,
+    who: Caller,
     use: (sinks: SinkControl) => Promise<T>,
   ): Promise<T | ApiError> =>
     makeChange(dashboard, who, (owner, client) => use(new SinkControl(owner, client)));
 
   return [
-    route('get', '/api/v1/sinks', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/sinks', 'usage:read', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       // Sinks are in no projection either.
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, readSinks));
       return read instanceof ApiError ? read : { object: 'list', data: read.found.map(sinkRow) };
     }),
 
-    route('post', '/api/v1/sinks', ADMINISTRATORS, CreateSink, async ({ body }, who) => {
+    route('post', '/api/v1/sinks', 'usage:write', ADMINISTRATORS, CreateSink, async ({ body }, who) => {
       const { account, config: wanted, ...place } = body;
       if (account !== null && !relay.readModel.account(account))
         return new ApiError('not_found', { param: 'account' });
@@ -42,34 +42,55 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
       return added instanceof ApiError ? added : configured(added, secret);
     }),
 
-    route('put', '/api/v1/sinks/:sink/config', ADMINISTRATORS, ReplaceSinkConfig, async (call, who) => {
-      const name = nameOf(call.params);
-      if (name instanceof ApiError) return name;
-      const { config, secret } = complete(call.body.config);
-      const replaced = await change(who, (sinks) => sinks.replace(relay.pepper, name, config));
-      return replaced instanceof ApiError ? replaced : configured(replaced, secret);
-    }),
+    route(
+      'put',
+      '/api/v1/sinks/:sink/config',
+      'usage:write',
+      ADMINISTRATORS,
+      ReplaceSinkConfig,
+      async (call, who) => {
+        const name = nameOf(call.params);
+        if (name instanceof ApiError) return name;
+        const { config, secret } = complete(call.body.config);
+        const replaced = await change(who, (sinks) => sinks.replace(relay.pepper, name, config));
+        return replaced instanceof ApiError ? replaced : configured(replaced, secret);
+      },
+    ),
 
-    route('patch', '/api/v1/sinks/:sink', ADMINISTRATORS, ChangeSink, ({ params, body }, who) => {
-      const name = nameOf(params);
-      if (name instanceof ApiError) return Promise.resolve(name);
-      if ('position' in body) return change(who, (sinks) => sinks.rewind(name, body.position));
-      return change(who, (sinks) => (body.paused ? sinks.pause(name) : sinks.resume(name)));
-    }),
+    route(
+      'patch',
+      '/api/v1/sinks/:sink',
+      'usage:write',
+      ADMINISTRATORS,
+      ChangeSink,
+      ({ params, body }, who) => {
+        const name = nameOf(params);
+        if (name instanceof ApiError) return Promise.resolve(name);
+        if ('position' in body) return change(who, (sinks) => sinks.rewind(name, body.position));
+        return change(who, (sinks) => (body.paused ? sinks.pause(name) : sinks.resume(name)));
+      },
+    ),
 
-    route('delete', '/api/v1/sinks/:sink', ADMINISTRATORS, null, ({ params }, who) => {
+    route('delete', '/api/v1/sinks/:sink', 'usage:write', ADMINISTRATORS, null, ({ params }, who) => {
       const name = nameOf(params);
       return name instanceof ApiError ? Promise.resolve(name) : change(who, (sinks) => sinks.remove(name));
     }),
 
-    route('post', '/api/v1/sinks/:sink/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
-      const name = nameOf(params);
-      if (name instanceof ApiError) return name;
-      const requested = await control.change(`member/${member.id}`, (owner, client) =>
-        new SinkControl(owner, client).test(name),
-      );
-      return requested instanceof ApiError ? requested : { object: 'sink', id: requested.id };
-    }),
+    route(
+      'post',
+      '/api/v1/sinks/:sink/test',
+      'usage:write',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, { actor }) => {
+        const name = nameOf(params);
+        if (name instanceof ApiError) return name;
+        const requested = await control.change(actor, (owner, client) =>
+          new SinkControl(owner, client).test(name),
+        );
+        return requested instanceof ApiError ? requested : { object: 'sink', id: requested.id };
+      },
+    ),
   ];
 }
 

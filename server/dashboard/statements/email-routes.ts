@@ -47,11 +47,11 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
   }
 
   return [
-    route('get', '/api/v1/statement-emails', ANY_ROLE, null, async ({ request }, who) => {
+    route('get', '/api/v1/statement-emails', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
       const query = readQuery(EmailsQuery, request.url);
       if (query instanceof ApiError) return query;
       const scope = scopeOfMember(who).account;
-      const account = scope ?? query.account ?? who.member.account;
+      const account = scope ?? query.account ?? who.ownAccount ?? '';
       if (query.account !== undefined && query.account !== account) return NOT_FOUND;
       const found = await withReadSlot(reads, holderOf(who), () =>
         reads.read(EMAILS, (client) => read(client, account)),
@@ -62,10 +62,11 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
     route(
       'put',
       '/api/v1/statement-emails/schedule',
+      'usage:write',
       ADMINISTRATORS,
       PutEmailSchedule,
-      async ({ body }, { member }) => {
-        const set = await control.change(`member/${member.id}`, (_control, client) =>
+      async ({ body }, { actor }) => {
+        const set = await control.change(actor, (_control, client) =>
           setEmailSchedule(client, { isOn: body.enabled, day: body.day }),
         );
         return set instanceof ApiError
@@ -77,32 +78,40 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
     route(
       'put',
       '/api/v1/statement-emails/recipients',
+      'usage:write',
       ADMINISTRATORS,
       PutRecipients,
-      async ({ body: { account, recipients } }, { member }) => {
+      async ({ body: { account, recipients } }, { actor }) => {
         if (relay.readModel.account(account) === undefined) return NOT_FOUND;
-        const set = await control.change(`member/${member.id}`, (_control, client) =>
+        const set = await control.change(actor, (_control, client) =>
           setRecipients(client, account, recipients),
         );
         return set instanceof ApiError ? set : { object: 'recipients', recipients: set };
       },
     ),
 
-    route('post', '/api/v1/statement-emails', ADMINISTRATORS, SendStatement, async ({ body }, { member }) => {
-      const count = await control.change(`member/${member.id}`, async (_control, client) => {
-        if ('invoice' in body) {
-          const { document } = await readIssued(client, body.invoice);
-          return sendStatementEmails(client, document.account, { invoice: body.invoice });
-        }
-        const month = parseMonth(body.period);
-        if (month === null || relay.readModel.account(body.account) === undefined)
-          throw new DecisionError('not_found', 'There is no such account.');
-        return sendStatementEmails(client, body.account, { month: { from: month.from, to: month.until } });
-      });
-      return count instanceof ApiError
-        ? count
-        : ({ object: 'statement_emails', count } satisfies SentStatement);
-    }),
+    route(
+      'post',
+      '/api/v1/statement-emails',
+      'usage:write',
+      ADMINISTRATORS,
+      SendStatement,
+      async ({ body }, { actor }) => {
+        const count = await control.change(actor, async (_control, client) => {
+          if ('invoice' in body) {
+            const { document } = await readIssued(client, body.invoice);
+            return sendStatementEmails(client, document.account, { invoice: body.invoice });
+          }
+          const month = parseMonth(body.period);
+          if (month === null || relay.readModel.account(body.account) === undefined)
+            throw new DecisionError('not_found', 'There is no such account.');
+          return sendStatementEmails(client, body.account, { month: { from: month.from, to: month.until } });
+        });
+        return count instanceof ApiError
+          ? count
+          : ({ object: 'statement_emails', count } satisfies SentStatement);
+      },
+    ),
   ];
 }
 

@@ -47,12 +47,12 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
   const { reads, relay, config } = dashboard;
   const statements: Statements = { reads, witnesses: config.WITNESSES };
   return [
-    route('get', '/api/v1/statements', ANY_ROLE, null, ({ request, response }, who) => {
+    route('get', '/api/v1/statements', 'usage:read', ANY_ROLE, null, ({ request, response }, who) => {
       const reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
       return withReadSlot(reads, reader.holder, () => answerStatement(statements, reader));
     }),
 
-    route('get', '/api/v1/invoices', ANY_ROLE, null, async (_call, who) => {
+    route('get', '/api/v1/invoices', 'usage:read', ANY_ROLE, null, async (_call, who) => {
       const { account } = scopeOfMember(who);
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readInvoices));
       return read instanceof ApiError
@@ -63,48 +63,63 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
           );
     }),
 
-    route('get', '/api/v1/invoices/:number', ANY_ROLE, null, ({ params, request, response }, who) => {
-      const query = readQuery(InvoiceQuery, request.url);
-      const number = parseNumber(params);
-      const { account } = scopeOfMember(who);
-      if (query instanceof ApiError) return Promise.resolve(query);
-      if (number instanceof ApiError) return Promise.resolve(number);
-      return withReadSlot(reads, holderOf(who), async () => {
-        const read = await reads.read(CONTROL, (client) => readIssued(client, number));
-        if (read instanceof ApiError) return read;
-        const issued = read.found;
-        if (account !== null && issued.document.account !== account) return NOT_FOUND;
-        return replyWithStatement(statements, response, query.format, async (client, bounds) => ({
-          read: await readBilled(client, issued.document, bounds),
-          issued,
-        }));
-      });
-    }),
+    route(
+      'get',
+      '/api/v1/invoices/:number',
+      'usage:read',
+      ANY_ROLE,
+      null,
+      ({ params, request, response }, who) => {
+        const query = readQuery(InvoiceQuery, request.url);
+        const number = parseNumber(params);
+        const { account } = scopeOfMember(who);
+        if (query instanceof ApiError) return Promise.resolve(query);
+        if (number instanceof ApiError) return Promise.resolve(number);
+        return withReadSlot(reads, holderOf(who), async () => {
+          const read = await reads.read(CONTROL, (client) => readIssued(client, number));
+          if (read instanceof ApiError) return read;
+          const issued = read.found;
+          if (account !== null && issued.document.account !== account) return NOT_FOUND;
+          return replyWithStatement(statements, response, query.format, async (client, bounds) => ({
+            read: await readBilled(client, issued.document, bounds),
+            issued,
+          }));
+        });
+      },
+    ),
 
-    route('post', '/api/v1/invoices', ADMINISTRATORS, IssueInvoice, async ({ body, response }, who) => {
-      const { account, period, end_user = null } = body;
-      const month = parseMonth(period);
-      if (month === null || relay.readModel.account(account) === undefined) return NOT_FOUND;
-      const subject = {
-        ...{ account, end_user, from: month.from, to: month.until },
-        ...{ group_by: INVOICE_GROUPS, fromLog: true },
-      };
-      const read = await withReadSlot(reads, holderOf(who), () =>
-        readBounded(reads, response, (client, bounds) =>
-          readStatement(client, subject, { ...bounds, entriesMax: 0 }),
-        ),
-      );
-      if (read instanceof ApiError) return read;
-      const { statement } = read;
-      const made = await makeChange(dashboard, who, (control, client) =>
-        new BillingControl(control, client).issueOf(statement),
-      );
-      return made instanceof ApiError ? made : changeOf(made);
-    }),
+    route(
+      'post',
+      '/api/v1/invoices',
+      'usage:write',
+      ADMINISTRATORS,
+      IssueInvoice,
+      async ({ body, response }, who) => {
+        const { account, period, end_user = null } = body;
+        const month = parseMonth(period);
+        if (month === null || relay.readModel.account(account) === undefined) return NOT_FOUND;
+        const subject = {
+          ...{ account, end_user, from: month.from, to: month.until },
+          ...{ group_by: INVOICE_GROUPS, fromLog: true },
+        };
+        const read = await withReadSlot(reads, holderOf(who), () =>
+          readBounded(reads, response, (client, bounds) =>
+            readStatement(client, subject, { ...bounds, entriesMax: 0 }),
+          ),
+        );
+        if (read instanceof ApiError) return read;
+        const { statement } = read;
+        const made = await makeChange(dashboard, who, (control, client) =>
+          new BillingControl(control, client).issueOf(statement),
+        );
+        return made instanceof ApiError ? made : changeOf(made);
+      },
+    ),
 
     route(
       'post',
       '/api/v1/invoices/:number/credit',
+      'usage:write',
       ADMINISTRATORS,
       CreditInvoice,
       async ({ params, body }, who) => {
@@ -120,6 +135,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'get',
       '/api/v1/invoices/:number/corrections',
+      'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
       null,
       async ({ params, response }, who) => {
@@ -137,24 +153,31 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/v1/invoices/:number/corrections', ADMINISTRATORS, null, async ({ params }, who) => {
-      const number = parseNumber(params);
-      if (number instanceof ApiError) return number;
-      const made = await makeChange(dashboard, who, async (control, client) => {
-        const issued = await new BillingControl(control, client).correct(number);
-        if (issued === null)
-          throw new DecisionError('not_allowed', 'No correction that is not billed concerns this invoice.');
-        return issued;
-      });
-      return made instanceof ApiError ? made : changeOf(made);
-    }),
+    route(
+      'post',
+      '/api/v1/invoices/:number/corrections',
+      'usage:write',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, who) => {
+        const number = parseNumber(params);
+        if (number instanceof ApiError) return number;
+        const made = await makeChange(dashboard, who, async (control, client) => {
+          const issued = await new BillingControl(control, client).correct(number);
+          if (issued === null)
+            throw new DecisionError('not_allowed', 'No correction that is not billed concerns this invoice.');
+          return issued;
+        });
+        return made instanceof ApiError ? made : changeOf(made);
+      },
+    ),
 
-    route('get', '/api/v1/issuer', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+    route('get', '/api/v1/issuer', 'usage:read', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readIssuer));
       return read instanceof ApiError ? read : ({ object: 'issuer', terms: read.found } satisfies Issuer);
     }),
 
-    route('put', '/api/v1/issuer', ADMINISTRATORS, PutIssuer, ({ body }, who) =>
+    route('put', '/api/v1/issuer', 'usage:write', ADMINISTRATORS, PutIssuer, ({ body }, who) =>
       makeChange(dashboard, who, (control, client) => new BillingControl(control, client).setIssuer(body)),
     ),
   ];

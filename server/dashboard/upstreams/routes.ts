@@ -14,7 +14,7 @@ import {
 } from '#server/contract/upstreams.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import type { Caller } from '#server/sign-in/signed-in.ts';
 import { unavailable } from '#server/read/store.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/list.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -48,7 +48,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
 
   /** @param terms the new terms; an invalid address is reported at its field. */
   async function change<T extends Change>(
-    who: SignedIn,
+    who: Caller,
     use: (control: UpstreamControl) => Promise<T>,
     terms?: UpstreamTerms,
   ): Promise<T | ApiError> {
@@ -81,7 +81,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/upstreams', ADMINISTRATORS_AND_AUDITORS, null, async () =>
+    route('get', '/api/v1/upstreams', 'upstreams:read', ADMINISTRATORS_AND_AUDITORS, null, async () =>
       relay.readModel.isCurrent()
         ? ({
             object: 'list',
@@ -91,13 +91,19 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
         : STALE,
     ),
 
-    route('post', '/api/v1/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) =>
-      change(who, (control) => control.addUpstream(name, terms), terms),
+    route(
+      'post',
+      '/api/v1/upstreams',
+      'upstreams:write',
+      ADMINISTRATORS,
+      AddUpstream,
+      ({ body: { name, terms } }, who) => change(who, (control) => control.addUpstream(name, terms), terms),
     ),
 
     route(
       'patch',
       '/api/v1/upstreams/:upstream',
+      'upstreams:write',
       ADMINISTRATORS,
       ChangeUpstream,
       async ({ params, body: { terms, paused } }, who) => {
@@ -113,14 +119,22 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('delete', '/api/v1/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
-      const name = nameOf(params);
-      return name instanceof ApiError ? name : change(who, (control) => control.removeUpstream(name));
-    }),
+    route(
+      'delete',
+      '/api/v1/upstreams/:upstream',
+      'upstreams:write',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, who) => {
+        const name = nameOf(params);
+        return name instanceof ApiError ? name : change(who, (control) => control.removeUpstream(name));
+      },
+    ),
 
     route(
       'post',
       '/api/v1/upstreams/:upstream/credentials',
+      'upstreams:write',
       ADMINISTRATORS,
       AddCredential,
       async ({ params, body }, who) => {
@@ -136,6 +150,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     route(
       'delete',
       '/api/v1/upstreams/:upstream/credentials/:credential',
+      'upstreams:write',
       ADMINISTRATORS,
       null,
       async ({ params }, who) => {
@@ -146,24 +161,40 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/v1/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
-      // An administrator who has just installed a master key tests at once.
-      await credentials.refresh();
-      const upstream = relay.upstreams.get(params['upstream'] ?? '');
-      return upstream ? test(upstream) : NOT_FOUND;
-    }),
+    route(
+      'post',
+      '/api/v1/upstreams/:upstream/test',
+      'upstreams:write',
+      ADMINISTRATORS,
+      null,
+      async ({ params }) => {
+        // An administrator who has just installed a master key tests at once.
+        await credentials.refresh();
+        const upstream = relay.upstreams.get(params['upstream'] ?? '');
+        return upstream ? test(upstream) : NOT_FOUND;
+      },
+    ),
 
-    route('get', '/api/v1/upstreams/:upstream/models', ADMINISTRATORS, null, async ({ params }) => {
-      const upstream = relay.upstreams.get(params['upstream'] ?? '');
-      if (!upstream) return NOT_FOUND;
-      const [line] = upstream.pools;
-      const answer = line ? await listModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
-      return {
-        object: 'list',
-        data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [],
-        error: answer.problem?.message ?? null,
-      } satisfies UpstreamModels;
-    }),
+    route(
+      'get',
+      '/api/v1/upstreams/:upstream/models',
+      'upstreams:read',
+      ADMINISTRATORS,
+      null,
+      async ({ params }) => {
+        const upstream = relay.upstreams.get(params['upstream'] ?? '');
+        if (!upstream) return NOT_FOUND;
+        const [line] = upstream.pools;
+        const answer = line
+          ? await listModels(line, SUGGESTIONS_TIMEOUT_MS)
+          : { models: null, problem: null };
+        return {
+          object: 'list',
+          data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [],
+          error: answer.problem?.message ?? null,
+        } satisfies UpstreamModels;
+      },
+    ),
   ];
 }
 

@@ -257,6 +257,13 @@ const DIALOGS: readonly Scene[] = [
   { name: 'statements-send', path: '/statements', who: 'administrator', act: opening('Send statement') },
   { name: 'usage-by-route', path: '/usage?group=route', who: 'administrator' },
   { name: 'requests-adjust', path: '/requests?outcome=completed', who: 'administrator', act: adjustRequest },
+  {
+    name: 'management-keys-create',
+    path: '/management-keys',
+    who: 'administrator',
+    act: opening('Create management key'),
+  },
+  { name: 'management-keys-of-an-auditor', path: '/management-keys', who: 'auditor' },
   { name: 'limits-adjust', path: '/limits', who: 'administrator', act: opening('Adjust usage') },
   {
     name: 'admin-plans-change',

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { ATTRIBUTION_KIND_NAMES } from '#db/attribution/value.ts';
+import { MANAGEMENT_SCOPES } from '#db/events/management-scopes.ts';
 import { REGISTRATION_POLICIES } from '#db/events/parts.ts';
 import {
   type ControlEvent,
@@ -267,6 +268,27 @@ const CONTROL: Made<ControlEvent> = {
       actor,
     },
     { requiredKeys: ['type', 'sink', 'kind', 'actor'], noNullPrototype: true },
+  ),
+  'management_key.created': fc.record(
+    {
+      type: one('management_key.created' as const),
+      management_key: id,
+      name,
+      digest,
+      last4: fc.constant('abcd'),
+      scopes: fc.uniqueArray(fc.constantFrom(...MANAGEMENT_SCOPES), { minLength: 1 }),
+      account: id,
+      expires_at: time,
+      actor,
+    },
+    {
+      requiredKeys: ['type', 'management_key', 'name', 'digest', 'last4', 'scopes', 'actor'],
+      noNullPrototype: true,
+    },
+  ),
+  'management_key.revoked': fc.record(
+    { type: one('management_key.revoked' as const), management_key: id, account: id, actor },
+    { requiredKeys: ['type', 'management_key', 'actor'], noNullPrototype: true },
   ),
   'sink.removed': fc.record({ type: one('sink.removed' as const), sink: slug, actor }),
   'sink.paused': fc.record({ type: one('sink.paused' as const), sink: slug, actor }),

@@ -91,7 +91,8 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSigne
     );
   }
   const [subject = ''] = event.type.split('.');
-  if (['member', 'session', 'invitation', 'registration'].includes(subject) && !isSignedIn) return false;
+  const ofPeople = ['member', 'session', 'invitation', 'registration', 'management_key'];
+  if (ofPeople.includes(subject) && !isSignedIn) return false;
   if (scope.account === null) return true;
   if (subject === 'registration') return false;
   if ('account' in event)

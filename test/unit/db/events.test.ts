@@ -56,6 +56,8 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'request.rejected': ['model', 'body_bytes', 'hold_tokens'],
     'quota.adjusted': ['key', 'parent', 'tag'],
     'sink.configured': ['only_account', 'position'],
+    'management_key.created': ['account'],
+    'management_key.revoked': ['account'],
     'invoice.issued': ['closing_balance_nanousd'],
     'tokens.counted': ['upstream'],
     'usage.adjusted': [
@@ -199,6 +201,8 @@ describe('the numbers that the log stores', () => {
       'attribution.key_destroyed': 1011,
       'reconciliation.recorded': 1020,
       'sink.configured': 1030,
+      'management_key.created': 1050,
+      'management_key.revoked': 1051,
       'sink.removed': 1031,
       'sink.paused': 1032,
       'sink.resumed': 1033,

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { CheckResult } from '#server/contract/audit.ts';
 import { showCount, showCounted, showDuration } from '../../lib/format/show.ts';
+import { describeActor } from '../../lib/api/names.ts';
 import { useMe } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, type Tone } from '../../ui/layout/parts.tsx';
@@ -56,7 +57,7 @@ export function CheckResult({
       )}
       <p className="text-xs text-muted">
         Started <Ago time={check.started_at} />
-        {` by ${check.member === me.id ? 'you' : memberName(check.member)}`}
+        {` by ${check.actor === `member/${me.id}` ? 'you' : describeActor(check.actor, memberName)}`}
         {`, took ${showDuration(check.duration_ms)}`}
         {check.position > 0 && `, checked up to position ${showCount(check.position)}`}.
       </p>

@@ -74,6 +74,8 @@ const TYPES: Record<EventType, true> = {
   'invoice.issued': true,
   'invoice.corrected': true,
   'invoice.credited': true,
+  'management_key.created': true,
+  'management_key.revoked': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -97,6 +99,7 @@ const GROUP_NAMES: Record<Group, string> = {
   sink: 'Sinks',
   billing: 'Billing',
   invoice: 'Invoices',
+  management_key: 'Management keys',
 };
 
 /** Every event type, grouped by subject. */
@@ -276,6 +279,10 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const [from, to] = [showCount(event.from_position), showCount(event.position)];
       return `Sink ${quoted(event.sink)} moved from position ${from} to ${to}.`;
     }
+    case 'management_key.created':
+      return `Management key ${quoted(event.name)} created: ${event.scopes.join(', ')}.`;
+    case 'management_key.revoked':
+      return `Management key ${event.management_key} revoked.`;
     case 'billing.changed':
       return `Issuer of invoices is ${quoted(event.terms.name)}.`;
     case 'invoice.issued':

@@ -13,7 +13,7 @@ import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { type NewSecret, useSecretMutation } from './key-mutations.ts';
-import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
+import { type ExpiryChoice, ExpiryField, expiryOf } from '../../ui/form/expiry-field.tsx';
 
 type CreateDialogProps = {
   /** The preselected account, where the role may choose one. */ account: string | undefined;

@@ -10,7 +10,7 @@ import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
 import { type WindowsChoice, WindowsField } from '../../ui/form/windows-choice.tsx';
 import { useKeyChange } from './key-mutations.ts';
-import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
+import { type ExpiryChoice, ExpiryField, expiryOf } from '../../ui/form/expiry-field.tsx';
 
 const countsAnything = ({ requests_per_minute, tokens_per_minute, quotas }: KeyTerms): boolean =>
   requests_per_minute !== undefined || tokens_per_minute !== undefined || (quotas ?? []).length > 0;

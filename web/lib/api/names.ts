@@ -54,7 +54,9 @@ export function useMemberNames(): NameOf {
 /** The member or process that caused an event. */
 export function describeActor(actor: string | null, member: NameOf): string {
   if (actor === null) return '';
-  return actor.startsWith('member/') ? member(actor.slice('member/'.length)) : actor.replaceAll('-', ' ');
+  if (actor.startsWith('member/')) return member(actor.slice('member/'.length));
+  const [, managementKey] = actor.split('management_key/');
+  return managementKey === undefined ? actor.replaceAll('-', ' ') : `management key ${managementKey}`;
 }
 
 /** Whether a key can still be used and changed. */

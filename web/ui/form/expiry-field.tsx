@@ -2,8 +2,8 @@ import { useZone } from '../../lib/hooks/preferences.ts';
 import { showTime, type Zone } from '../../lib/format/show.ts';
 import { inputTimeOf, timeOfInput } from '../../lib/format/input-time.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
-import { SelectField, TextField } from '../../ui/form/field.tsx';
-import { When } from '../../ui/when.tsx';
+import { SelectField, TextField } from './field.tsx';
+import { When } from '../when.tsx';
 
 const DAY_MS = 86_400_000;
 
