@@ -60,6 +60,11 @@ const BENCHES = {
     const report = await benchMonth(settings, stage);
     return { report, text: renderMonth(report) };
   },
+  async telemetry(settings: Settings, stage: Stage) {
+    const { benchTelemetry, renderTelemetry } = await import('./telemetry.ts');
+    const report = await benchTelemetry(settings, stage);
+    return { report, text: renderTelemetry(report) };
+  },
   async translation(settings: Settings, stage: Stage) {
     const { benchTranslation, renderTranslation } = await import('./translation.ts');
     const report = await benchTranslation(settings, stage);

@@ -45,6 +45,7 @@ const BENCHES = [
   'translation',
   'admission',
   'month',
+  'telemetry',
 ] as const;
 const ALL = Object.keys(WORKLOADS) as WorkloadName[];
 const PROFILED: WorkloadName[] = ['json', 'chat-40'];
@@ -64,6 +65,7 @@ With "tables": how long the dashboard's questions take, by how much is in the pr
 With "feed": how long an event takes to a viewer of the live feed, and what a thousand viewers cost.
 With "page": how soon the dashboard shows its figures, and how smooth it is under load, in a real browser.
 With "translation": the cost per chunk of each reader of streamed replies, and of passing them through.
+With "telemetry": what the hooks of metrics and traces cost a call.
 With "admission": what admitting a call costs by the number of its subjects, from leases alone.
 With "month": how long statements and back-tests of a month take, with what a call and an account cost.
 

@@ -6,6 +6,7 @@ import { WORKER_METRICS } from '#db/telemetry/catalogue.ts';
 import type { Sample } from '#db/telemetry/definition.ts';
 import { MetricsAddressError, serveMetrics } from '#db/telemetry/endpoint.ts';
 import { ProcessMetrics } from '#db/telemetry/process-metrics.ts';
+import { answerScrapes } from '#db/telemetry/scrape-channel.ts';
 import { counters } from '#db/telemetry/series.ts';
 import type { WorkerInstance } from './instance.ts';
 import type { JobObserver } from './job-status.ts';
@@ -27,6 +28,11 @@ export class WorkerMetrics implements JobObserver {
   /** All series at this moment. */
   scrape(): Sample[] {
     return [...this.#jobs.samples, ...this.#process.samples];
+  }
+
+  /** Answers the server that has started this worker. */
+  answer(): void {
+    answerScrapes(() => this.scrape());
   }
 
   /**

@@ -6,7 +6,6 @@ import { keepRunning } from './jobs.ts';
 import { WorkerInstance } from './instance.ts';
 import { prepareQueue } from './queue.ts';
 import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
-import { answerScrapes } from '#db/telemetry/scrape-channel.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { watchProcessFaults } from '#db/diagnostics/process-faults.ts';
 import { exitNow, exitProcess, standardError } from '#db/diagnostics/process-output.ts';
@@ -42,7 +41,7 @@ async function main(): Promise<void> {
   // Its modules are loaded only where metrics are on.
   const metrics =
     config.METRICS_PORT === undefined ? null : new (await import('./metrics.ts')).WorkerMetrics(instance);
-  if (metrics && isChild) answerScrapes(() => metrics.scrape());
+  if (isChild) metrics?.answer();
   else await metrics?.serve(config, () => connect(), log);
   const jobs = keepRunning(store, { config, log, instance, connect, connectOwner }, metrics);
 

@@ -90,6 +90,20 @@ export const SERVER_METRICS = {
     help: 'Accounts, keys, end users, sessions and tags of which the process holds leases.',
     labels: [],
   },
+  spansExported: {
+    name: 'daybook_spans_exported',
+    type: 'counter',
+    origin: 'server',
+    help: 'Spans that the collector has received.',
+    labels: [],
+  },
+  spansDropped: {
+    name: 'daybook_spans_dropped',
+    type: 'counter',
+    origin: 'server',
+    help: 'Spans dropped because the queue was full, or the collector refused or did not receive them.',
+    labels: [],
+  },
   readModelPosition: {
     name: 'daybook_read_model_position',
     type: 'gauge',

@@ -15,4 +15,7 @@ export const FAILED_LINES_MAX = 300;
 /** An id or trace context that a client sends is kept up to this length. */
 export const CLIENT_ID_CHARACTERS_MAX = 128;
 
+/** A tracestate has at most this length by its specification. */
+export const TRACESTATE_CHARACTERS_MAX = 512;
+
 assertIncreasing({ REJECTED_LINES_MAX, FAILED_LINES_MAX }, 'Rejections may not displace failures.');

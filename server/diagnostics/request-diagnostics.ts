@@ -4,8 +4,8 @@ import type { EndReason } from '#db/events/endings.ts';
 import type { EventOf } from '#db/events/events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
-import { CLIENT_ID_CHARACTERS_MAX } from '#server/diagnostics/bounds.ts';
-import type { CallObserver } from '#server/diagnostics/call-observer.ts';
+import { CLIENT_ID_CHARACTERS_MAX, TRACESTATE_CHARACTERS_MAX } from '#server/diagnostics/bounds.ts';
+import type { CallObserver, CallTrace, TraceContext } from '#server/diagnostics/call-observer.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
@@ -44,6 +44,7 @@ export class RequestDiagnostics {
   readonly #path: string;
   readonly #trustedProxies: AddressSet | null;
   readonly #observer: CallObserver | null;
+  #trace: CallTrace | null = null;
   #isLogged = false;
 
   constructor(
@@ -69,10 +70,39 @@ export class RequestDiagnostics {
     this.#observer = observer;
   }
 
+  /** The request is a call of a relayed route. */
+  called(route: string): void {
+    if (this.#observer === null) return;
+    const { method = '', headers, socket } = this.#request;
+    const traceparent = this.#traceparent;
+    this.#trace = this.#observer.called({
+      requestId: this.#requestId,
+      method,
+      route,
+      isTls: 'encrypted' in socket,
+      traceparent,
+      tracestate: traceparent === null ? null : readTracestate(headers['tracestate']),
+    });
+  }
+
+  /** Nothing of the call runs any more. */
+  ended(): void {
+    this.#trace?.ended();
+  }
+
   /**
-   * The W3C trace context that the client sent, as it is passed on to the upstream; null: none, or not valid.
+   * The W3C trace context of the next attempt: that of its own span where the call is traced, else the
+   * client's; null: none.
    */
-  get traceparent(): string | null {
+  attemptContext(): TraceContext | null {
+    const traceparent = this.#trace?.attemptParent() ?? this.#traceparent;
+    if (traceparent === null) return null;
+    const own = this.#traceparent === null ? null : readTracestate(this.#request.headers['tracestate']);
+    return { traceparent, tracestate: own };
+  }
+
+  /** The one that the client sent; null: none, or not valid. */
+  get #traceparent(): string | null {
     const value = this.#request.headers['traceparent'];
     if (typeof value !== 'string' || value.length > CLIENT_ID_CHARACTERS_MAX) return null;
     return TRACEPARENT.test(value) ? value : null;
@@ -83,6 +113,7 @@ export class RequestDiagnostics {
     if (this.#isLogged) return;
     this.#isLogged = true;
     this.#observer?.rejected({ code, status });
+    this.#trace?.rejected({ code, status });
     const { method = '' } = this.#request;
     const fields = () => ({
       ...this.#ids(),
@@ -97,6 +128,7 @@ export class RequestDiagnostics {
 
   /** A recorded call has ended. */
   settled(event: EventOf<'request.settled'>): void {
+    this.#trace?.settled(event);
     if (this.#isLogged || event.end_reason === 'internal_error') return;
     this.#isLogged = true;
     const { end_reason: reason } = event;
@@ -112,6 +144,7 @@ export class RequestDiagnostics {
   /** An attempt at an upstream has ended, with whatever outcome. */
   attemptEnded(attempt: Attempt): void {
     this.#observer?.attempted(attempt);
+    this.#trace?.attemptEnded(attempt);
   }
 
   attemptFailed({ upstream, credential, cause, attempt, durationMs, next, isClients }: FailedAttempt): void {
@@ -140,7 +173,7 @@ export class RequestDiagnostics {
     const ids: Record<string, string> = { request: this.#requestId };
     const front = this.#request.headers['x-request-id'];
     if (typeof front === 'string' && isClientId(front) && this.#isFromFront()) ids['front_request'] = front;
-    const trace = TRACEPARENT.exec(this.traceparent ?? '')?.[1];
+    const trace = this.#trace?.traceId ?? TRACEPARENT.exec(this.#traceparent ?? '')?.[1];
     if (trace !== undefined) ids['trace'] = trace;
     return ids;
   }
@@ -150,6 +183,12 @@ export class RequestDiagnostics {
     return this.#trustedProxies !== null && isWithin(this.#trustedProxies, address);
   }
 }
+
+/** One that may be passed on: printable ASCII of a bounded length. */
+const readTracestate = (value: unknown): string | null =>
+  typeof value === 'string' && value.length <= TRACESTATE_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(value)
+    ? value
+    : null;
 
 const isClientId = (id: string): boolean => id.length <= CLIENT_ID_CHARACTERS_MAX && /^[\w.:=+/-]+$/.test(id);
 

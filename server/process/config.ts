@@ -26,6 +26,7 @@ import {
   BUFFERED_BODIES_PER_KEY,
 } from '#server/limits/bounds.ts';
 import { Email, Password } from '#server/contract/session.ts';
+import { TRACE_ENVIRONMENT, type TraceConfig, traceConfigOf } from '#server/tracing/trace-config.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 
 /** A configuration that the server refuses to start with; the message names the variable. */
@@ -183,6 +184,7 @@ const Environment = z.object({
   ADMIN_PASSWORD: Password.optional(),
   ACCOUNTING: oneOf(['strict', 'overlapped']).default('strict'),
   LOG_LEVEL: LogLevel.default('info'),
+  ...TRACE_ENVIRONMENT.shape,
 });
 
 type BufferSettings = Record<
@@ -192,6 +194,8 @@ type BufferSettings = Record<
 
 export type Config = z.infer<typeof Environment> &
   BufferSettings & {
+    /** Where traces go; null: they are off. */
+    traces: TraceConfig | null;
     upstreams: UpstreamConfig[];
     /** Proxies whose X-Forwarded-For is trusted; null: none. */
     trustedProxies: AddressSet | null;
@@ -206,6 +210,8 @@ const SECRETS = new Set([
   'SMTP_URL',
   'READYZ_TOKEN',
   'METRICS_TOKEN',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
   'ADMIN_PASSWORD',
 ]);
 
@@ -258,7 +264,8 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   }
   const trustedProxies = config.TRUSTED_PROXIES === undefined ? null : networksOf(config.TRUSTED_PROXIES);
   const tls = readTls(config.TLS_CERT, config.TLS_KEY);
-  return { ...config, ...bufferLimitsOf(config), upstreams, trustedProxies, tls };
+  const traces = traceConfigOf(config);
+  return { ...config, ...bufferLimitsOf(config), upstreams, trustedProxies, tls, traces };
 }
 
 /** @throws {ConfigError} where one limit is below another that it must not be below. */

@@ -3,8 +3,6 @@ import path from 'node:path';
 import { unknownVariables } from '#db/configuration/names.ts';
 import { openStore } from '#db/postgres/store.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
-import type { ScrapedProcess } from '#db/telemetry/endpoint.ts';
-import { scrapeChild } from '#db/telemetry/scrape-channel.ts';
 import { workerEnvironment } from '#server/process/worker-environment.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import { WORKER_STOP_MS } from '#server/process/bounds.ts';
@@ -101,7 +99,7 @@ async function start(
     stop.throwIfAborted();
     if (config.METRICS_PORT !== undefined) {
       const { openMetricsEndpoint } = await import('#server/telemetry/open-endpoint.ts');
-      const endpoint = await openMetricsEndpoint(config, store, () => processesOf(served, children));
+      const endpoint = await openMetricsEndpoint(config, store, served.scrape, children);
       opening.defer(() => endpoint.close());
       log.info({ port: endpoint.port }, 'metrics served');
     }
@@ -116,12 +114,6 @@ async function start(
     throw error;
   }
   return served;
-}
-
-/** Each answers for itself: this process where it serves, and its children. */
-function processesOf({ scrape }: Served, children: ReadonlyMap<string, ChildProcess>): ScrapedProcess[] {
-  const others = [...children].map(([name, child]) => ({ name, scrape: () => scrapeChild(child) }));
-  return scrape === null ? others : [{ name: 'server-1', scrape: async () => scrape() }, ...others];
 }
 
 const WORKER = path.join(import.meta.dirname, '../../worker/main.ts');

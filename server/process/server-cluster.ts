@@ -12,7 +12,7 @@ import { type SupervisedProcess, superviseProcess } from '#server/process/superv
 import type { StopOptions } from '#server/process/drain.ts';
 import type { Served } from '#server/process/server.ts';
 import { aborted } from '#server/process/shutdown.ts';
-import { answerScrapes, isScraped, type Scraped } from '#db/telemetry/scrape-channel.ts';
+import type { Scraped } from '#db/telemetry/scrape-channel.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { exitProcess } from '#db/diagnostics/process-output.ts';
 
@@ -81,7 +81,8 @@ export async function serveByChildren(
       onChild(index, child.process);
       passOnConnections(child, () => listening.size > 0);
       child.on('message', (message: ChildMessage) => {
-        if (isScraped(message)) return;
+        // Its scraper listens for it.
+        if ('scraped' in message) return;
         if ('problem' in message) {
           problem = message.problem;
           return;
@@ -199,7 +200,7 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
     const reportInstance = (instance: number): void => void send({ instance });
     served = serve(config, log, await attachStore(config), reportInstance);
     const { baseUrl, models, scrape } = await served;
-    if (scrape) answerScrapes(scrape);
+    if (scrape) (await import('#db/telemetry/scrape-channel.ts')).answerScrapes(scrape);
     isServing = true;
     await send({ ready: { baseUrl, models } });
   } catch (error) {

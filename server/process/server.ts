@@ -43,9 +43,9 @@ import { ModelList } from '#server/models/model-list.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';
-import type { ServerMetrics } from '#server/telemetry/server-metrics.ts';
+import type { ServerTelemetry } from '#server/telemetry/server-telemetry.ts';
+import { VERSION } from '#server/process/version.ts';
 import { endUnauthorizedCalls } from '#server/relay/end-unauthorized.ts';
-import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import { ServerInstance } from '#server/instance/server-instance.ts';
 import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
@@ -104,9 +104,7 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
   const { baseUrl, scrape } = served;
   const endpoint =
     scrape &&
-    (await (
-      await import('#server/telemetry/open-endpoint.ts')
-    ).openMetricsEndpoint(config, store, () => [{ name: 'server-1', scrape: async () => scrape() }]));
+    (await (await import('#server/telemetry/open-endpoint.ts')).openMetricsEndpoint(config, store, scrape));
   opening.defer(() => endpoint?.close());
   const firstKey = await offerFirstKey(store, config, true);
   const setup = await offerSetup(store, config, { origin: new URL(baseUrl).origin, isShown: true }, log);
@@ -179,10 +177,9 @@ export async function serve(
   openUpstreams();
   opening.defer(startHealthProbes(upstreams));
 
-  const metrics = config.METRICS_PORT === undefined ? null : await openMetrics(() => relay);
-  opening.defer(() => metrics?.close());
-  const observer: CallObserver | null = metrics;
-  const instance = new ServerInstance(store, readModel, log, onInstance, observer ?? undefined);
+  const telemetry = await openTelemetry(config, () => relay, log);
+  opening.defer(() => telemetry?.close());
+  const instance = new ServerInstance(store, readModel, log, onInstance, telemetry ?? undefined);
   const routeBack = new RouteBack(store.config('relay'), (error) =>
     log.warn(errorFields(error), 'storing the places of responses failed; retrying'),
   );
@@ -207,7 +204,7 @@ export async function serve(
     attribution,
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     requestLog,
-    observer,
+    observer: telemetry,
     history: new CallHistory(),
     counts: new CountLimiter(),
     upstreams,
@@ -307,7 +304,7 @@ export async function serve(
   const draining = { http, relay, replies, sockets, log };
   return {
     baseUrl: `${origin()}/v1`,
-    scrape: metrics && (() => metrics.scrape()),
+    scrape: telemetry?.scrape ?? null,
     models: upstreams.all.map(({ name, terms }) => `${name} (${terms.models.join(', ')})`),
     async stop(options = {}) {
       await lameDuck(draining, options);
@@ -317,10 +314,15 @@ export async function serve(
   };
 }
 
-/** The modules of metrics are loaded only where they are on. */
-async function openMetrics(relay: () => Relay): Promise<ServerMetrics> {
-  const module = await import('#server/telemetry/server-metrics.ts');
-  return new module.ServerMetrics(relay);
+/** The modules of metrics and traces are loaded only where one of them is on; null: both are off. */
+async function openTelemetry(
+  config: Config,
+  relay: () => Relay,
+  log: Logger,
+): Promise<ServerTelemetry | null> {
+  if (config.METRICS_PORT === undefined && config.traces === null) return null;
+  const module = await import('#server/telemetry/server-telemetry.ts');
+  return new module.ServerTelemetry(config, VERSION, relay, log);
 }
 
 /** Starts to follow accounts and keys; resolves when the log has been read to its head once. */

@@ -49,8 +49,8 @@ export type ProviderCall = {
   protocolHeaders?: readonly string[];
   /** Removes the upstream's credentials and address from its reply. */
   redactor: Redactor;
-  /** The client's W3C trace context, passed on as it is; null: none. */
-  traceparent?: string | null;
+  /** The W3C trace context that the upstream receives; null: none. */
+  trace?: { traceparent: string; tracestate: string | null } | null;
   /**
    * Called with the id that the provider stores the reply under, once it is read, and whether the provider
    * still works on it; null: it isn't stored.

@@ -88,13 +88,15 @@ export async function handleCall(
   receive: Receive = receiveBody,
 ): Promise<void> {
   const startedMs = performance.now();
+  reply.diagnostics?.called(spec.route);
   const opened = openCall(relay, { spec, request, response, reply, startedMs }, identify);
-  if (opened === null) return;
+  if (opened === null) return reply.diagnostics?.ended();
   const { key, context, open } = opened;
   try {
     await admit(relay, { spec, request, response, reply, receive, startedMs }, key, context, open);
   } finally {
     open.close();
+    reply.diagnostics?.ended();
   }
 }
 

@@ -28,7 +28,7 @@ export function providerCall(
     tokenLimitMember: upstream.tokenLimitMember,
     protocolHeaders,
     redactor: upstream.redactor,
-    traceparent: reply.diagnostics?.traceparent ?? null,
+    trace: reply.diagnostics?.attemptContext() ?? null,
     onStored,
   };
 }

@@ -4,14 +4,13 @@ import { SERVER_METRICS } from '#db/telemetry/catalogue.ts';
 import type { Sample } from '#db/telemetry/definition.ts';
 import { ProcessMetrics } from '#db/telemetry/process-metrics.ts';
 import { counters, histograms } from '#db/telemetry/series.ts';
-import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { CallMetrics } from '#server/telemetry/call-metrics.ts';
 import { readGauges } from '#server/telemetry/server-gauges.ts';
 
-/** The metrics of a server process. They are loaded only where they are asked for. */
-export class ServerMetrics implements CallObserver {
+/** The metrics of a server process. */
+export class ServerMetrics {
   readonly #relay: () => Relay;
   readonly #calls: CallMetrics;
   readonly #process: ProcessMetrics;
@@ -34,8 +33,9 @@ export class ServerMetrics implements CallObserver {
     this.#calls.attempted(attempt);
   }
 
-  recorded(event: RequestEvent): void {
-    this.#calls.recorded(event, null);
+  /** @param trace the id of its trace; null: it isn't sampled. */
+  recorded(event: RequestEvent, trace: string | null): void {
+    this.#calls.recorded(event, trace);
   }
 
   appended(events: number, durationMs: number): void {

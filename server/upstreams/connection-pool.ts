@@ -89,6 +89,9 @@ const COMMON: readonly string[] = ['accept-encoding', 'identity', 'user-agent', 
 const JSON_TYPE = 'application/json';
 const JSON_BODY: readonly string[] = ['content-type', JSON_TYPE];
 
+const traceHeaders = ({ traceparent, tracestate }: NonNullable<ProviderCall['trace']>): readonly string[] =>
+  tracestate === null ? ['traceparent', traceparent] : ['traceparent', traceparent, 'tracestate', tracestate];
+
 export function openConnectionPool({
   base,
   credential,
@@ -131,7 +134,7 @@ export function openConnectionPool({
   return {
     credential,
     circuit: new CircuitBreaker(),
-    send({ parsed: asked, traceparent = null }, request, handler) {
+    send({ parsed: asked, trace = null }, request, handler) {
       const isOwn = request.isOwn === true;
       const own =
         request.contentType === undefined && asked.replies === undefined
@@ -141,8 +144,9 @@ export function openConnectionPool({
               ? sseHeaders
               : jsonHeaders
           : ['content-type', request.contentType ?? JSON_TYPE, 'accept', '*/*', ...common];
-      const trace = traceparent === null ? NO_HEADERS : ['traceparent', traceparent];
-      const all = request.headers.length + trace.length === 0 ? own : [...own, ...request.headers, ...trace];
+      const traced = trace === null ? NO_HEADERS : traceHeaders(trace);
+      const all =
+        request.headers.length + traced.length === 0 ? own : [...own, ...request.headers, ...traced];
       const path = pathBelow(isOwn ? ownBase : base, request.path);
       pool.dispatch({ path, method: 'POST', headers: all, body: request.body }, new DecodingHandler(handler));
     },

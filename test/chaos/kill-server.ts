@@ -6,6 +6,8 @@ import { type ClientRow, checkIdentity } from '../support/identity/identity.ts';
 import { makeClusterDirectory } from '../support/cluster-copy.ts';
 import { removeTestDirectory } from '../support/directory.ts';
 import { openLog, until, upstreamsVariable } from '../support/relay.ts';
+import { miscounted } from '../support/telemetry/compare-with-log.ts';
+import { metricsPortOf, scrape, sumOf } from '../support/telemetry/scrape.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 import { checkDiff } from './audit-diff.ts';
@@ -35,11 +37,12 @@ const MODELS = [
 ];
 const CALL_TIMEOUT_MS = 20_000;
 const RECOVERED_WITHIN_MS = 60_000;
+const COUNTED_LOOKS_MAX = 50;
 
 /**
  * Kills the server with SIGKILL at random moments under `streams` concurrent calls, starts it
  * again on the same data each time, and at the end compares upstream, log and clients, and the tables
- * with the log: P1, P2, P3, P5.
+ * with the log: P1, P2, P3, P5. The counters of the last server are compared with the log, too.
  */
 export async function killServer(options: {
   kills: number;
@@ -57,7 +60,8 @@ export async function killServer(options: {
       DAYBOOK_DATA: dataDir,
       DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
       DAYBOOK_WORKER: workers || isLast ? 'on' : 'off',
-      LOG_LEVEL: 'error',
+      LOG_LEVEL: 'info',
+      METRICS_PORT: '0',
     });
   const clients: ClientRow[] = [];
   const readyMs: number[] = [];
@@ -84,7 +88,8 @@ export async function killServer(options: {
     }
   }
 
-  for (let kill = 0; kill < kills; kill++) {
+  /** Calls until a moment of the caller's choice, which ends with whatever it does. */
+  async function load(end: () => Promise<void>): Promise<void> {
     const { port } = server;
     let ended = false;
     const callers = Array.from({ length: streams }, () => caller(port, () => ended));
@@ -93,16 +98,23 @@ export async function killServer(options: {
     await upstream.ledger.until(() => upstream.ledger.attempts.length > before);
     await wait(20 + random.below(700));
     ended = true;
-    await server.kill();
+    await end();
     await Promise.all(callers);
+  }
+
+  for (let kill = 0; kill < kills; kill++) {
+    await load(() => server.kill());
     server = await start(kill === kills - 1);
     readyMs.push(server.readyMs);
   }
+  // These end, so that the counters of a process can be compared with the log.
+  await load(() => Promise.resolve());
 
   const store = await connectEmbedded(dataDir);
   if (!store) throw new Error('PostgreSQL is not running');
   const log = openLog(store);
   const events = await until(log.read, allEnded, 'the last request left open', RECOVERED_WITHIN_MS);
+  const counts = await miscounts(server, events);
   await log.close();
   const diff = await checkDiff(store, dataDir);
   await server.stop();
@@ -121,12 +133,29 @@ export async function killServer(options: {
     cutCalls: clients.filter(({ status, finished }) => status === 200 && !finished).length,
     abandoned: events.filter(({ event }) => event.type === 'request.abandoned').length,
     differences: diff.differences,
-    violations: [...violations, ...diff.violations],
+    violations: [...violations, ...counts, ...diff.violations],
     readyMs: {
       p50: Math.round(sorted[Math.floor(sorted.length / 2)] ?? 0),
       max: Math.round(sorted.at(-1) ?? 0),
     },
   };
+}
+
+/** The counters of a server that runs must be the events of its instance, once it has read their commits. */
+async function miscounts(server: ServerProcess, events: readonly Placed[]): Promise<Finding[]> {
+  const port = metricsPortOf(server.output());
+  let values = await scrape(port);
+  for (let looks = 0; looks < COUNTED_LOOKS_MAX && miscounted(values, events).length > 0; looks++) {
+    await wait(100);
+    values = await scrape(port);
+  }
+  if (sumOf(values, 'daybook_requests_accepted_total') === 0)
+    return [{ rule: 'metrics', request: '', message: 'nothing was counted' }];
+  return miscounted(values, events).map(({ process, counted, logged }) => ({
+    rule: 'metrics',
+    request: process,
+    message: `counted ${JSON.stringify(counted)}, but the log has ${JSON.stringify(logged)}`,
+  }));
 }
 
 function allEnded(events: readonly Placed[]): boolean {

@@ -117,6 +117,7 @@ const COLUMNS_MAX = 110;
 const isGenerated = (path: string): boolean =>
   path.startsWith('test/fixtures/') ||
   path.endsWith('package-lock.json') ||
+  path.endsWith('go.sum') ||
   path === 'db/schema/snapshot.sql' ||
   path === 'db/schema/tables.ts' ||
   path.startsWith('db/schema/released/');

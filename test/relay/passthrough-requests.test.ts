@@ -232,6 +232,7 @@ test("the upstream sees our own headers and credential, and of the client's its 
       'user-agent': 'daybook',
       authorization: `Bearer ${CREDENTIAL}`,
       traceparent: TRACE,
+      tracestate: 'vendor=1',
     });
     expect(Number(length)).toBe(row?.bodyBytes);
     expect(row?.authorized).toBe(true);

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { ClientBase } from 'pg';
 import { readService } from '#db/instances/service-state.ts';
 import type { Status } from '#server/contract/status.ts';
@@ -8,11 +7,8 @@ import { holderOf, withReadSlot } from '#server/read/api.ts';
 import type { Source } from '#server/read/store.ts';
 import { sinkRow } from '#server/dashboard/sinks/list.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/list.ts';
+import { VERSION } from '#server/process/version.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-
-const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
 
 /** No table of a projection is asked: how they are is to be seen when one of them is gone. */
 const SERVICE: Source = { projection: 'directory', tables: [] };
@@ -31,7 +27,7 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
       const { appender } = relay.instance;
       return {
         object: 'status',
-        version,
+        version: VERSION,
         ...read.found,
         server: {
           instance: appender.instance,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Placed } from '#db/events/events.ts';
 import { type ScrapedValue, sumOf } from './scrape.ts';
 
@@ -45,6 +46,20 @@ export function loggedBy(events: readonly Placed[], instance: number): CountedFi
     figures.costNanoUsd += event.cost_nanousd ?? 0;
   }
   return figures;
+}
+
+/** The server processes of a scrape whose counters differ from the log. */
+export function miscounted(
+  values: readonly ScrapedValue[],
+  events: readonly Placed[],
+): { process: string; counted: CountedFigures; logged: CountedFigures }[] {
+  return serversOf(values)
+    .map(({ process, instance }) => ({
+      process,
+      counted: countedBy(values, process),
+      logged: loggedBy(events, instance),
+    }))
+    .filter(({ counted, logged }) => !isDeepStrictEqual(counted, logged));
 }
 
 /** The server processes of a scrape with the instances that they append as. */

@@ -18,6 +18,10 @@ export async function scrapeText(port: number, accept = OPENMETRICS, token?: str
   return { status: reply.status, type: reply.headers.get('content-type') ?? '', text: await reply.text() };
 }
 
+/** The port of the metrics of a server process, by its output with `LOG_LEVEL=info`. */
+export const metricsPortOf = (output: string): number =>
+  Number(/"port":(\d+),"msg":"metrics served"/.exec(output)?.[1]);
+
 /** All values of a scrape. @throws {Error} where it is not OpenMetrics. */
 export async function scrape(port: number): Promise<ScrapedValue[]> {
   return readOpenMetrics((await scrapeText(port)).text);

@@ -107,7 +107,17 @@ describe('the line of a request', () => {
   });
   it('has the trace that the client sent, which is passed on', () => {
     expect(rejected({ traceparent: TRACE })['trace']).toBe('4bf92f3577b34da6a3ce929d0e0e4736');
-    expect(diagnostics({ traceparent: TRACE }).traceparent).toBe(TRACE);
+    expect(diagnostics({ traceparent: TRACE }).attemptContext()).toEqual({
+      traceparent: TRACE,
+      tracestate: null,
+    });
+    const tracestate = 'vendor=1';
+    expect(diagnostics({ traceparent: TRACE, tracestate }).attemptContext()).toEqual({
+      ...{ traceparent: TRACE, tracestate },
+    });
+    expect(diagnostics({ traceparent: TRACE, tracestate: 'x'.repeat(513) }).attemptContext()).toEqual({
+      ...{ traceparent: TRACE, tracestate: null },
+    });
   });
   it.each([
     TRACE.toUpperCase(),
@@ -117,7 +127,7 @@ describe('the line of a request', () => {
     `${TRACE}-${'x'.repeat(200)}`,
     'Bearer secret',
   ])('ignores the trace %s', (traceparent) => {
-    expect(diagnostics({ traceparent }).traceparent).toBeNull();
+    expect(diagnostics({ traceparent, tracestate: 'vendor=1' }).attemptContext()).toBeNull();
     expect(rejected({ traceparent })).not.toHaveProperty('trace');
   });
   it.each([
