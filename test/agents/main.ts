@@ -1,6 +1,7 @@
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
-import { startAgentModel } from '../support/providers/agent-model.ts';
+import { GEMINI, startAgentModel } from '../support/providers/agent-model.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay } from '../support/relay.ts';
 import { AGENTS } from './agents.ts';
@@ -13,8 +14,11 @@ import { runAgent } from './run.ts';
  *
  *     npm run agents -- codex /path/of/node_modules/.bin/codex
  *     npm run agents -- qwen
+ *     npm run agents -- claude /path/of/claude --over gemini   # the only protocol of its upstream
  */
-const [name = '', given] = process.argv.slice(2);
+const { positionals, values } = parseArgs({ allowPositionals: true, options: { over: { type: 'string' } } });
+const [name = '', given] = positionals;
+const { over } = values;
 const agent = AGENTS[name];
 const program = given === undefined ? agent?.program : path.resolve(given);
 if (!agent || program === undefined) {
@@ -26,19 +30,37 @@ if (!agent || program === undefined) {
   process.exit(2);
 }
 
+/** The path that each protocol's upstream is called at. */
+const PATHS: Readonly<Record<string, string>> = {
+  chat: '/v1/chat/completions',
+  responses: '/v1/responses',
+  messages: '/v1/messages',
+  gemini: GEMINI,
+};
+const called = over === undefined ? agent.route : PATHS[over];
+if (called === undefined) {
+  console.error(`Say which protocol its upstream has: ${Object.keys(PATHS).join(', ')}`);
+  process.exit(2);
+}
+
 await using model = await startAgentModel();
 await using relay = await startRelay({
-  upstreams: [{ baseUrl: model.baseUrl, routes: RELAYED_ROUTES }],
+  upstreams: [
+    over === 'gemini'
+      ? { baseUrl: model.baseUrl.replace(/\/v1$/, '/v1beta'), provider: 'gemini' }
+      : { baseUrl: model.baseUrl, routes: over === undefined ? RELAYED_ROUTES : [called] },
+  ],
   postgres: 'embedded',
 });
 const ran = await runAgent(agent, program, { baseUrl: relay.baseUrl, key: relay.key, model: 'tide-1' });
 const log = await relay.waitFor((events) => openRequests(events).length === 0);
 const settled = settledBy(relay.key.split('_')[1] ?? '', log);
-const faults = faultsOf(agent, ran, model.asked, settled);
+const faults = faultsOf({ ...agent, route: called }, ran, model.asked, settled);
 
 const tokens = settled.reduce((sum, event) => sum + event.input_tokens + event.output_tokens, 0);
 console.log(
-  `${name} by ${agent.route}: ${model.asked.length} calls, ${settled.length} settled, ${tokens} tokens`,
+  `${name} by ${agent.route} at ${called}: ${model.asked.length} calls, ` +
+    `${settled.length} settled, ${tokens} tokens`,
 );
 if (ran.strayed.length > 0)
   console.log(`It asked for ${[...new Set(ran.strayed)].join(', ')} besides, and was not let out.`);

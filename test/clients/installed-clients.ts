@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -23,7 +23,8 @@ export type Turns = Pick<Flows, 'chat' | 'stream' | 'tools' | 'abort'>;
 
 const INSTALL = path.join(import.meta.dirname, 'install');
 const PYTHON = path.join(INSTALL, 'node_modules/.python/bin/python');
-const PYTHON_MS_MAX = 60_000;
+const GO = path.join(INSTALL, 'node_modules/.go/openai');
+const PROGRAM_MS_MAX = 60_000;
 
 const require = createRequire(path.join(INSTALL, 'package.json'));
 /** A package of the install directory, with as much of its types as the flows use. */
@@ -32,6 +33,7 @@ const load = async <T>(name: string): Promise<T> =>
 
 export const isInstalled = (name: string): boolean =>
   existsSync(path.join(INSTALL, 'node_modules', name, 'package.json'));
+export const hasGo = (): boolean => existsSync(GO);
 export const hasPython = (): boolean => existsSync(PYTHON);
 
 const rootOf = ({ baseUrl }: To): string => baseUrl.replace(/\/v1$/, '');
@@ -47,26 +49,28 @@ type Google = {
     models: {
       generateContent(request: object): Promise<GoogleReply>;
       generateContentStream(request: object): Promise<AsyncIterable<GoogleReply>>;
+      countTokens(request: object): Promise<{ totalTokens?: number }>;
+      embedContent(request: object): Promise<{ embeddings?: { values?: number[] }[] }>;
     };
   };
 };
 
-const modelsOf = async (to: To) => {
+export const googleModels = async (to: To) => {
   const { GoogleGenAI } = await load<Google>('@google/genai');
   return new GoogleGenAI({ apiKey: to.key, httpOptions: { baseUrl: rootOf(to) } }).models;
 };
 
 const google: Turns = {
   async chat(to, model) {
-    const reply = await (await modelsOf(to)).generateContent({ model, contents: HELLO });
+    const reply = await (await googleModels(to)).generateContent({ model, contents: HELLO });
     return { text: reply.text ?? '', outputTokens: reply.usageMetadata?.candidatesTokenCount };
   },
   async stream(to, model) {
-    const chunks = await (await modelsOf(to)).generateContentStream({ model, contents: HELLO });
+    const chunks = await (await googleModels(to)).generateContentStream({ model, contents: HELLO });
     return (await Array.fromAsync(chunks)).flatMap(({ text }) => text ?? []);
   },
   async tools(to, model, next) {
-    const models = await modelsOf(to);
+    const models = await googleModels(to);
     const functionDeclarations = TOOL_NAMES.map((name) => ({ name, parametersJsonSchema: SCHEMA }));
     const config = { tools: [{ functionDeclarations }] };
     const reply = await models.generateContent({ model, contents: HELLO, config });
@@ -83,7 +87,7 @@ const google: Turns = {
     const abort = new AbortController();
     const request = { model, contents: HELLO, config: { abortSignal: abort.signal } };
     let seen = 0;
-    for await (const { text } of await (await modelsOf(to)).generateContentStream(request))
+    for await (const { text } of await (await googleModels(to)).generateContentStream(request))
       if (text && ++seen === PIECES_SEEN) break;
     abort.abort();
   },
@@ -223,11 +227,11 @@ export const NODE_CLIENTS: readonly { package: string; protocol: string; turns: 
     { package: '@llamaindex/openai', protocol: 'chat completions', turns: llamaindex, lacks: ['abort'] },
   ];
 
-const python = (client: string): Turns => {
+/** A program that runs one action of one client each time. */
+const program = (file: string, first: readonly string[]): Turns => {
   const run = async (action: string, to: To, model: string, next = model): Promise<unknown> => {
-    const file = path.join(import.meta.dirname, 'python.py');
-    const args = [file, client, action, to.baseUrl, to.key, model, next];
-    const { stdout } = await promisify(execFile)(PYTHON, args, { timeout: PYTHON_MS_MAX });
+    const args = [...first, action, to.baseUrl, to.key, model, next];
+    const { stdout } = await promisify(execFile)(file, args, { timeout: PROGRAM_MS_MAX });
     return JSON.parse(stdout) as unknown;
   };
   return {
@@ -238,6 +242,15 @@ const python = (client: string): Turns => {
     abort: async (to, model) => void (await run('abort', to, model)),
   };
 };
+
+const python = (client: string): Turns =>
+  program(PYTHON, [path.join(import.meta.dirname, 'python.py'), client]);
+
+/** Clients of the Go module proxy. */
+export const GO_CLIENTS: readonly { package: string; protocol: string; turns: Turns }[] = [
+  { package: 'openai-go', protocol: 'chat completions', turns: program(GO, ['chat']) },
+  { package: 'openai-go', protocol: 'responses', turns: program(GO, ['responses']) },
+];
 
 /** Clients of PyPI, by the name of their distribution. */
 export const PYTHON_CLIENTS: readonly { package: string; protocol: string; turns: Turns }[] = [
@@ -258,4 +271,11 @@ export function nodeVersionOf(name: string): string {
 export async function pythonVersionOf(name: string): Promise<string> {
   const code = `import importlib.metadata as m; print(m.version(${JSON.stringify(name)}), end='')`;
   return (await promisify(execFile)(PYTHON, ['-c', code])).stdout;
+}
+
+export function goVersion(): string {
+  const module = readFileSync(path.join(import.meta.dirname, 'go/go.mod'), 'utf8');
+  const version = /openai-go\/v3 v(\S+)/.exec(module)?.[1];
+  if (version === undefined) throw new Error("go.mod doesn't name OpenAI's SDK");
+  return version;
 }

@@ -11,10 +11,16 @@ import {
   MESSAGES_CLIENT,
   RESPONSES_CLIENT,
 } from '../support/providers/client-flows.ts';
+import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { startRelay, until } from '../support/relay.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 import { CASE_NAMES, type Place, runCases, SCRIPTS } from './cases.ts';
+import { GOOGLE_METHODS, googleFaults, googleReply } from './google-methods.ts';
 import {
+  GO_CLIENTS,
+  googleModels,
+  goVersion,
+  hasGo,
   hasPython,
   isInstalled,
   NODE_CLIENTS,
@@ -26,11 +32,11 @@ import {
 import { withClientsTable } from './table.ts';
 
 /**
- * Runs clients from npm and PyPI against a relay and upstreams of each kind, and writes the table of
- * docs/clients.md:
+ * Runs clients from npm, PyPI and the Go module proxy against a relay and upstreams of each kind, and writes
+ * the table of docs/clients.md:
  *
  *     npm run clients
- *     npm run clients -- @google/genai     # one of them, and no table
+ *     npm run clients -- @google/genai     # one of them, and its rows of the table
  */
 const [only] = process.argv.slice(2);
 
@@ -38,8 +44,10 @@ const [only] = process.argv.slice(2);
 const UPSTREAMS = {
   o: 'all routes of OpenAI and Anthropic',
   c: 'chat completions',
+  r: 'responses',
   a: 'Anthropic',
-  g: 'Gemini, by its AI SDK package',
+  g: 'Gemini',
+  b: 'Gemini, by its AI SDK package',
 } as const;
 
 type Client = { name: string; version: string; protocol: string; turns: Turns; lacks?: string[] };
@@ -53,6 +61,7 @@ const byName = (flows: Readonly<Record<string, Turns>>, protocol: string): Clien
 async function installedClients(): Promise<Client[]> {
   const node = NODE_CLIENTS.filter((each) => isInstalled(each.package));
   const python = hasPython() ? PYTHON_CLIENTS : [];
+  const go = hasGo() ? GO_CLIENTS : [];
   return [
     ...byName(CHAT_CLIENTS, 'chat completions'),
     ...byName(RESPONSES_CLIENT, 'responses'),
@@ -66,16 +75,21 @@ async function installedClients(): Promise<Client[]> {
         version: await pythonVersionOf(each.package),
       })),
     )),
+    ...go.map((each) => ({ ...each, name: `${each.package} (Go)`, version: goVersion() })),
   ];
 }
 
 await using upstream = await startUpstream({ apiKey: 'of-the-relay' });
 const entry = { baseUrl: upstream.baseUrl, apiKey: 'of-the-relay' };
+await using google = await startPlainUpstream(googleReply);
 await using relay = await startRelay({
   upstreams: [
     { ...entry, name: 'o', models: ['o-*'], routes: RELAYED_ROUTES },
     { ...entry, name: 'c', models: ['c-*'], routes: ['/v1/chat/completions'] },
+    { ...entry, name: 'r', models: ['r-*'], routes: ['/v1/responses'] },
     { ...entry, name: 'a', baseUrl: upstream.url, models: ['a-*'], provider: 'anthropic' },
+    { ...entry, name: 'n', baseUrl: `${google.url}/v1beta`, models: ['n-*'], provider: 'gemini' },
+    { ...entry, name: 'g', baseUrl: `${upstream.url}/v1beta`, models: ['g-*'], provider: 'gemini' },
   ],
   postgres: 'embedded',
 });
@@ -87,17 +101,17 @@ await withControl(relay.store, 'test', async (control, client) => {
     DAYBOOK_DATA: relay.dataDir,
     DAYBOOK_MASTER_KEY_FILE: undefined,
   });
-  await upstreams.addUpstream('g', {
+  await upstreams.addUpstream('b', {
     provider: 'bridge',
     package: '@ai-sdk/google',
     base_url: `${upstream.url}/v1beta`,
-    models: ['g-*'],
+    models: ['b-*'],
     network: 'private',
     on_client_disconnect: 'cancel',
     retries: 0,
     paused: false,
   });
-  await upstreams.addCredential('g', { label: 'main', secret: 'of-the-relay' });
+  await upstreams.addCredential('b', { label: 'main', secret: 'of-the-relay' });
 });
 
 const place = { baseUrl: relay.baseUrl, upstream };
@@ -107,9 +121,9 @@ const chats = (key: string, letter: string): Promise<boolean> =>
     () => false,
   );
 await until(
-  () => chats(relay.key, 'g'),
+  () => chats(relay.key, 'b'),
   (isReady) => isReady,
-  'the upstream of Gemini',
+  'the upstream of the AI SDK package',
 );
 await relay.control((control) =>
   control.definePlan(
@@ -130,6 +144,7 @@ const keys: Place['keys'] = { valid: relay.key, wrong: createSecret('00000000'),
 
 const clients = (await installedClients()).filter(({ name }) => only === undefined || name === only);
 const rows = [];
+let isGoogleRight = true;
 for (const client of clients) {
   const lacks = client.lacks ?? [];
   const count = CASE_NAMES.length - lacks.length;
@@ -145,11 +160,24 @@ for (const client of clients) {
   const all = results.length * count;
   console.log(`${client.name} ${client.version}, ${client.protocol}: ${passed} of ${all}`);
 }
-if (only === undefined) {
-  const page = path.join(ROOT, 'docs/clients.md');
-  const table = { cases: CASE_NAMES, upstreams: Object.values(UPSTREAMS), rows };
-  writeFileSync(page, withClientsTable(readFileSync(page, 'utf8'), table));
-  if (!NODE_CLIENTS.every((each) => isInstalled(each.package)) || !hasPython())
-    console.log('Some clients are not installed: CONTRIBUTING.md names the commands.');
+if (isInstalled('@google/genai') && (only ?? '@google/genai') === '@google/genai') {
+  const native = { model: 'n-text', isNative: true };
+  const others = (letters: readonly string[]) =>
+    letters.map((letter) => ({ model: `${letter}-text`, isNative: false }));
+  const failed = await googleFaults(
+    googleModels,
+    { baseUrl: relay.baseUrl, key: keys.valid, wrongKey: keys.wrong },
+    { countTokens: [native, ...others(['o', 'c', 'r', 'a'])], embedContent: [native, ...others(['o'])] },
+  );
+  for (const [name, fault] of failed) console.log(`@google/genai: ${name}: ${fault}`);
+  console.log(`@google/genai: ${GOOGLE_METHODS.join(' and ')}: ${failed.size} failed`);
+  isGoogleRight = failed.size === 0;
 }
-process.exitCode = rows.every(({ results }) => results.every(({ failed }) => failed.length === 0)) ? 0 : 1;
+const page = path.join(ROOT, 'docs/clients.md');
+const table = { cases: CASE_NAMES, upstreams: Object.values(UPSTREAMS), rows };
+writeFileSync(page, withClientsTable(readFileSync(page, 'utf8'), table, only !== undefined));
+const hasAll = NODE_CLIENTS.every((each) => isInstalled(each.package)) && hasPython() && hasGo();
+if (only === undefined && !hasAll)
+  console.log('Some clients are not installed: CONTRIBUTING.md names the commands.');
+const isRight = rows.every(({ results }) => results.every(({ failed }) => failed.length === 0));
+process.exitCode = isRight && isGoogleRight ? 0 : 1;

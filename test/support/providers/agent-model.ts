@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 
 /**
  * A provider whose model works as a coding agent wants it to: offered a shell it runs one command in it,
- * and when it is reported the result it answers. It uses chat completions, responses and messages, streamed
- * or not, and keeps its value asked.
+ * and when it is reported the result it answers. It uses chat completions, responses, messages and Gemini's
+ * API, streamed or not, and keeps its value asked.
  */
 export type AgentModel = AsyncDisposable & {
   baseUrl: string;
@@ -36,9 +36,14 @@ const SHELLS: Readonly<Record<string, (command: string) => object>> = {
 type Request = {
   stream?: boolean;
   model: string;
-  tools?: { name?: string; function?: { name: string } }[];
+  tools?: {
+    name?: string;
+    function?: { name: string };
+    functionDeclarations?: { name: string }[];
+  }[];
   messages?: { role: string; content: unknown }[];
   input?: string | { type?: string; output?: unknown }[];
+  contents?: { parts?: { functionResponse?: { response: unknown } }[] }[];
 };
 type Say = { text: string } | { tool: string; json: string };
 
@@ -46,14 +51,19 @@ export async function startAgentModel(): Promise<AgentModel> {
   const asked: AgentModel['asked'] = [];
   const server = createServer((request, response) => {
     void request.toArray().then((parts: Buffer[]) => {
-      const path = (request.url ?? '').replace(/\?.*/, '');
+      const [url = ''] = (request.url ?? '').split('?', 1);
+      const path = url.startsWith(GEMINI) ? GEMINI : url;
       const speak = PROTOCOLS[path];
       if (!speak || request.method !== 'POST')
         return response
           .writeHead(404, { 'content-type': 'application/json' })
           .end('{"error":{"message":"There is no such route."}}');
       const body = JSON.parse(Buffer.concat(parts).toString()) as Request;
-      const names = (body.tools ?? []).map((tool) => tool.function?.name ?? tool.name ?? '');
+      if (path === GEMINI) body.stream = url.endsWith(':streamGenerateContent');
+      const names = (body.tools ?? []).flatMap(
+        ({ functionDeclarations, ...tool }) =>
+          functionDeclarations?.map(({ name }) => name) ?? tool.function?.name ?? tool.name ?? '',
+      );
       const tool = names.find((name) => name in SHELLS) ?? null;
       const result = resultIn(body);
       asked.push({ path, tool, result, headers: request.headers });
@@ -78,7 +88,7 @@ export async function startAgentModel(): Promise<AgentModel> {
 }
 
 /** What its tool has said, if it was called. */
-function resultIn({ messages = [], input }: Request): string | null {
+function resultIn({ messages = [], input, contents = [] }: Request): string | null {
   const results = [
     ...messages.filter(({ role }) => role === 'tool').map(({ content }) => content),
     ...messages
@@ -87,9 +97,15 @@ function resultIn({ messages = [], input }: Request): string | null {
     ...(Array.isArray(input) ? input : [])
       .filter(({ type }) => type?.endsWith('_call_output'))
       .map(({ output }) => output),
+    ...contents
+      .flatMap(({ parts = [] }) => parts)
+      .flatMap(({ functionResponse }) => functionResponse?.response ?? []),
   ];
   return results.length === 0 ? null : JSON.stringify(results.at(-1));
 }
+
+/** Below it, Gemini's API has its models. */
+export const GEMINI = '/v1beta/models/';
 
 type Speak = (response: ServerResponse, body: Request, say: Say, turn: number) => void;
 
@@ -250,6 +266,22 @@ const PROTOCOLS: Readonly<Record<string, Speak>> = {
       { type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage },
       { type: 'message_stop' },
     ]);
+  },
+
+  [GEMINI](response, { stream }, say) {
+    const part =
+      'tool' in say
+        ? { functionCall: { name: say.tool, args: JSON.parse(say.json) as object } }
+        : { text: say.text };
+    const reply = {
+      candidates: [{ index: 0, content: { role: 'model', parts: [part] }, finishReason: 'STOP' }],
+      usageMetadata: {
+        promptTokenCount: USAGE.input,
+        candidatesTokenCount: USAGE.output,
+        totalTokenCount: USAGE.input + USAGE.output,
+      },
+    };
+    return stream ? sendEvents(response, [reply]) : sendJson(response, reply);
   },
 };
 
