@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { ChangeReply } from '#server/contract/parts.ts';
 import { ATTRIBUTION_KIND_NAMES, type AttributionKind } from '#db/attribution/value.ts';
 import { Pseudonym } from '#db/events/parts.ts';
-import type { Change } from '#server/control/change.ts';
 
 /** Contract for the readable values of end users, sessions and tags. Pure. */
 
@@ -25,19 +25,21 @@ export const LookUpAttribution = z.strictObject({
     )
     .max(LOOK_UPS_MAX),
 });
-export type AttributionNames = {
-  object: 'list';
-  /** In the order of the request, without values that no call can have. */
-  data: AttributionName[];
-};
-export type AttributionName = {
-  kind: AttributionKind;
-  pseudonym: string;
+export const AttributionName = z.object({
+  kind: z.enum(ATTRIBUTION_KIND_NAMES),
+  pseudonym: z.string(),
   /** Null: erased, expired or never stored. */
-  value: string | null;
+  value: z.string().nullable(),
   /** Whether the value was erased on request, alone or with the account's key. */
-  erased: boolean;
-};
+  erased: z.boolean(),
+});
+export type AttributionName = z.infer<typeof AttributionName>;
+export const AttributionNames = z.object({
+  object: z.literal('list'),
+  /** In the order of the request, without values that no call can have. */
+  data: z.array(AttributionName),
+});
+export type AttributionNames = z.infer<typeof AttributionNames>;
 
 /** Values beyond this number are not counted. */
 export const COUNTED_VALUES_MAX = 10_000;
@@ -46,13 +48,14 @@ export const COUNTED_VALUES_MAX = 10_000;
  * `GET /api/v1/accounts/:account/attribution`: how many values are readable, for administrators and members
  * of the account.
  */
-export type AttributionSummary = {
-  object: 'attribution';
+export const AttributionSummary = z.object({
+  object: z.literal('attribution'),
   /** `none`: no call was attributed yet. */
-  key: 'none' | 'active' | 'destroyed';
+  key: z.enum(['none', 'active', 'destroyed']),
   /** Readable values, up to {@link COUNTED_VALUES_MAX} of each kind. */
-  values: Record<AttributionKind, number>;
-};
+  values: z.record(z.enum(ATTRIBUTION_KIND_NAMES), z.number()),
+});
+export type AttributionSummary = z.infer<typeof AttributionSummary>;
 
 /**
  * `POST /api/v1/accounts/:account/attribution/erase` → {@link Change}; no event where it was erased before.
@@ -64,7 +67,8 @@ export const EraseAttribution = z.strictObject({ kind, pseudonym: Pseudonym });
  * `POST /api/v1/accounts/:account/attribution/destroy-key` → {@link DestroyedAttribution}. Administrators.
  * Erases all values of the account, and the key of its pseudonyms. 404 if the account has no key.
  */
-export type DestroyedAttribution = Change & {
-  /** How many were erased. */
-  values: number;
-};
+export const DestroyedAttribution = z.object({
+  ...ChangeReply.shape /** How many were erased. */,
+  values: z.number(),
+});
+export type DestroyedAttribution = z.infer<typeof DestroyedAttribution>;

@@ -1,63 +1,81 @@
 import { z } from 'zod';
+import { KeyTerms, PlanTerms } from '#db/events/events.ts';
 import { Id } from '#db/events/parts.ts';
-import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
 
 /** Contract for proofs, checks and past states of the event log. Pure. */
 
 /** A published checkpoint. `size` is the position of the newest event that it covers. */
-export type CheckpointRow = {
-  epoch: number;
-  size: number;
+export const CheckpointRow = z.object({
+  epoch: z.number(),
+  size: z.number(),
   /** Standard base64, as in the note. */
-  root: string;
+  root: z.string(),
   /** The note's signature lines: each a name and a key id. */
-  signed_by: { name: string; key_id: string }[];
-  published_at: string;
+  signed_by: z.array(z.object({ name: z.string(), key_id: z.string() })),
+  published_at: z.string(),
   /** Witnesses that cosigned this checkpoint. */
-  witnesses: string[];
+  witnesses: z.array(z.string()),
   /** The signed note. */
-  note: string;
-};
+  note: z.string(),
+});
+export type CheckpointRow = z.infer<typeof CheckpointRow>;
 
-export type LogKey = {
-  /** The verifier key for auditors and witnesses. */ verifier_key: string;
-  key_id: string;
-  /** The position of the event that added the key. */ position: number;
-  at: string | null;
-  /** Whether this key signed the newest checkpoint. */ is_signing: boolean;
-};
+export const LogKey = z.object({
+  /** The verifier key for auditors and witnesses. */
+  verifier_key: z.string(),
+  key_id: z.string(),
+  /** The position of the event that added the key. */
+  position: z.number(),
+  at: z.string().nullable(),
+  /** Whether this key signed the newest checkpoint. */
+  is_signing: z.boolean(),
+});
+export type LogKey = z.infer<typeof LogKey>;
 
 /** A witness of the log. Null fields: it has never reported. */
-export type WitnessRow = {
-  name: string;
-  /** Whether it is configured in WITNESSES. */ configured: boolean;
-  size: number | null;
-  seen_at: string | null;
-  /** Events behind the newest checkpoint. */ behind: number | null;
-};
+export const WitnessRow = z.object({
+  name: z.string(),
+  /** Whether it is configured in WITNESSES. */
+  configured: z.boolean(),
+  size: z.number().nullable(),
+  seen_at: z.string().nullable(),
+  /** Events behind the newest checkpoint. */
+  behind: z.number().nullable(),
+});
+export type WitnessRow = z.infer<typeof WitnessRow>;
 
 /**
  * `GET /api/v1/audit/proof`, for administrators and auditors: which part of the log is signed, and by which
  * keys and witnesses.
  */
-export type Proof = {
-  object: 'proof';
-  now: string;
-  log: {
-    id: string;
-    origin: string;
-    epoch: number;
-    head: number;
-    /** The first position that isn't archived. */ first: number;
-  };
-  latest: CheckpointRow | null;
+export const Proof = z.object({
+  object: z.literal('proof'),
+  now: z.string(),
+  log: z.object({
+    id: z.string(),
+    origin: z.string(),
+    epoch: z.number(),
+    head: z.number(),
+    /** The first position that isn't archived. */
+    first: z.number(),
+  }),
+  latest: CheckpointRow.nullable(),
   /** Events without a checkpoint, and the time of the oldest. */
-  uncovered: { events: number; since: string | null };
-  keys: LogKey[];
+  uncovered: z.object({ events: z.number(), since: z.string().nullable() }),
+  keys: z.array(LogKey),
   /** Histories that a restore abandoned. */
-  lost: { epoch: number; size: number; root: string; position: number; at: string | null }[];
-  witnesses: WitnessRow[];
-};
+  lost: z.array(
+    z.object({
+      epoch: z.number(),
+      size: z.number(),
+      root: z.string(),
+      position: z.number(),
+      at: z.string().nullable(),
+    }),
+  ),
+  witnesses: z.array(WitnessRow),
+});
+export type Proof = z.infer<typeof Proof>;
 
 /** `GET /api/v1/audit/checkpoints`, newest first. */
 export const CheckpointsQuery = z.strictObject({
@@ -67,7 +85,12 @@ export const CheckpointsQuery = z.strictObject({
     .regex(/^\d{1,9}-\d{1,15}$/, 'must be one that a page gave as "next"')
     .optional(),
 });
-export type CheckpointPage = { object: 'list'; data: CheckpointRow[]; next: string | null };
+export const CheckpointPage = z.object({
+  object: z.literal('list'),
+  data: z.array(CheckpointRow),
+  next: z.string().nullable(),
+});
+export type CheckpointPage = z.infer<typeof CheckpointPage>;
 
 const Position = z.coerce.number().int().min(0);
 /** `GET /api/v1/audit/state`: an account, a key or a plan after a position, or at a time. */
@@ -92,85 +115,103 @@ export const StateQuery = z
   });
 export type StateQuery = z.infer<typeof StateQuery>;
 
-export type SubjectState =
-  | {
-      kind: 'account';
-      name: string;
-      state: 'active' | 'suspended';
-      plan: string | null;
-      override: PlanTerms | null;
-      /** Its effective terms, including the plan's. */ terms: PlanTerms;
-    }
-  | {
-      kind: 'key';
-      name: string;
-      account: string;
-      state: 'active' | 'rotating' | 'expired' | 'revoked';
-      last4: string;
-      created_at: string;
-      expires_at: string | null;
-      revoked_at: string | null;
-      old_secret_until: string | null;
-      terms: KeyTerms | null;
-    }
-  | { kind: 'plan'; name: string; state: 'active' | 'retired'; terms: PlanTerms };
+export const SubjectState = z.union([
+  z.object({
+    kind: z.literal('account'),
+    name: z.string(),
+    state: z.enum(['active', 'suspended']),
+    plan: z.string().nullable(),
+    override: PlanTerms.nullable(),
+    /** Its effective terms, including the plan's. */
+    terms: PlanTerms,
+  }),
+  z.object({
+    kind: z.literal('key'),
+    name: z.string(),
+    account: z.string(),
+    state: z.enum(['active', 'rotating', 'expired', 'revoked']),
+    last4: z.string(),
+    created_at: z.string(),
+    expires_at: z.string().nullable(),
+    revoked_at: z.string().nullable(),
+    old_secret_until: z.string().nullable(),
+    terms: KeyTerms.nullable(),
+  }),
+  z.object({
+    kind: z.literal('plan'),
+    name: z.string(),
+    state: z.enum(['active', 'retired']),
+    terms: PlanTerms,
+  }),
+]);
+export type SubjectState = z.infer<typeof SubjectState>;
 
 /** Folded from the events up to that position only. */
-export type PastState = {
-  object: 'state';
-  position: number;
+export const PastState = z.object({
+  object: z.literal('state'),
+  position: z.number(),
   /** The time of that event; null before the first. */
-  at: string | null;
-  head: number;
+  at: z.string().nullable(),
+  head: z.number(),
   /** Null: it didn't exist yet. */
-  subject: SubjectState | null;
+  subject: SubjectState.nullable(),
   /** Its events, newest first. Those beyond the limit are only counted. */
-  events: { position: number; at: string; type: string }[];
-  events_omitted: number;
-};
+  events: z.array(z.object({ position: z.number(), at: z.string(), type: z.string() })),
+  events_omitted: z.number(),
+});
+export type PastState = z.infer<typeof PastState>;
 
 /** The result of a check of the log. */
-export type CheckResult = {
+export const CheckResult = z.object({
   /** `log`: the log against its checkpoints. Otherwise a projection, against a replay. */
-  target: string;
-  started_at: string;
-  duration_ms: number;
+  target: z.string(),
+  started_at: z.string(),
+  duration_ms: z.number(),
   /** The member who started it. */
-  actor: string;
-  outcome: 'verified' | 'mismatch' | 'failed' | 'timed_out' | 'canceled';
+  actor: z.string(),
+  outcome: z.enum(['verified', 'mismatch', 'failed', 'timed_out', 'canceled']),
   /** One sentence for people. */
-  summary: string;
-  position: number;
+  summary: z.string(),
+  position: z.number(),
   /** Findings by position. */
-  findings: { position: number | null; where: string; problem: string }[];
-  findings_omitted: number;
-};
+  findings: z.array(z.object({ position: z.number().nullable(), where: z.string(), problem: z.string() })),
+  findings_omitted: z.number(),
+});
+export type CheckResult = z.infer<typeof CheckResult>;
 
 /**
  * `GET /api/v1/audit/checks`: the newest result of each check on this server process, and the running check.
  */
-export type Checks = {
-  object: 'checks';
-  running: { target: string; done: number; of: number } | null;
-  latest: CheckResult[];
-  projections: string[];
+export const Checks = z.object({
+  object: z.literal('checks'),
+  running: z.object({ target: z.string(), done: z.number(), of: z.number() }).nullable(),
+  latest: z.array(CheckResult),
+  projections: z.array(z.string()),
   /** Longer logs are checked by the command line. */
-  events_max: number;
-  head: number;
-};
+  events_max: z.number(),
+  head: z.number(),
+});
+export type Checks = z.infer<typeof Checks>;
 
 /**
  * `POST /api/v1/audit/checks` → lines of JSON while it runs, each a {@link CheckLine}. Closing the connection
  * cancels it.
  */
 export const StartCheck = z.strictObject({ target: z.string().regex(/^[a-z_]{1,40}$/) });
-export type CheckLine = { done: number; of: number } | { result: CheckResult };
+export const CheckLine = z.union([
+  z.object({ done: z.number(), of: z.number() }),
+  z.object({ result: CheckResult }),
+]);
+export type CheckLine = z.infer<typeof CheckLine>;
 
 /** `POST /api/v1/audit/receipt`: verifies a receipt against this log. */
 export const CheckReceipt = z.strictObject({ receipt: z.string().min(1).max(60_000) });
-export type ReceiptCheckResult = {
-  object: 'receipt_check';
-  valid: boolean;
-  /** The proven statements. */ statements: string[];
-  /** Why the receipt is invalid. */ problem: string | null;
-};
+export const ReceiptCheckResult = z.object({
+  object: z.literal('receipt_check'),
+  valid: z.boolean(),
+  /** The proven statements. */
+  statements: z.array(z.string()),
+  /** Why the receipt is invalid. */
+  problem: z.string().nullable(),
+});
+export type ReceiptCheckResult = z.infer<typeof ReceiptCheckResult>;

@@ -30,21 +30,25 @@ export const EventsQuery = z.strictObject({
 });
 export type EventsQuery = z.infer<typeof EventsQuery>;
 /** An event of the log: its position, then its own fields. */
-export type EventRow = {
-  position: number;
-  at: string;
-  instance: number;
-  stream: string | null;
-  version: number | null;
-  type: string;
-  actor: string | null;
-  fields: Record<string, unknown>;
-};
-export type EventPage = {
-  object: 'list';
-  data: EventRow[];
-  next: string | null;
-  /** The newest position of the log. */ head: number;
-  /** The oldest position that this page scanned. */ scanned_to: number;
-};
+export const EventRow = z.object({
+  position: z.number(),
+  at: z.string(),
+  instance: z.number(),
+  stream: z.string().nullable(),
+  version: z.number().nullable(),
+  type: z.string(),
+  actor: z.string().nullable(),
+  fields: z.record(z.string(), z.unknown()),
+});
+export type EventRow = z.infer<typeof EventRow>;
+export const EventPage = z.object({
+  object: z.literal('list'),
+  data: z.array(EventRow),
+  next: z.string().nullable(),
+  /** The newest position of the log. */
+  head: z.number(),
+  /** The oldest position that this page scanned. */
+  scanned_to: z.number(),
+});
+export type EventPage = z.infer<typeof EventPage>;
 /** `GET /api/v1/events.ndjson` with the same query: one event a line, the oldest first. */

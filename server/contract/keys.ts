@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { Id, KeyName, ModelName } from '#db/events/parts.ts';
+import { ChangeReply, Freshness } from '#server/contract/parts.ts';
 import { ManagementScopes } from '#db/events/management-key-events.ts';
-import type { ManagementScope } from '#db/events/management-scopes.ts';
+import { MANAGEMENT_SCOPES } from '#db/events/management-scopes.ts';
 import { KeyTerms, Windows } from '#db/events/events.ts';
+import { Id, KeyName, ModelName } from '#db/events/parts.ts';
 import { ROUTES } from '#db/limits/limits.ts';
-import type { Change } from '#server/control/change.ts';
-import type { Freshness } from '#server/contract/parts.ts';
 import { withoutControls } from '#server/contract/session.ts';
-import type { MonthUsage } from '#server/contract/usage.ts';
+import { MonthUsage } from '#server/contract/usage.ts';
+import type { Change } from '#server/control/change.ts';
 
 /** Contract for API keys and management keys. Pure. */
 
@@ -25,40 +25,44 @@ export const KeysQuery = z.strictObject({
   /** Part of the name, the id, or the last characters of the secret; case-insensitive. */
   search: z.string().max(100).optional(),
 });
-/**
- * `GET /api/v1/keys`, newest first. Key fields are current; `month` and the times of use are as of `as_of`.
- */
-export type KeyList = Freshness & {
-  object: 'list';
-  data: KeyRow[];
-  /** Rows beyond the limit of the list. */ rows_omitted: number;
-};
 
 /**
  * One key in `GET /api/v1/keys`, and `GET /api/v1/keys/:key`: of the member's account, or of all accounts for
  * administrators and auditors.
  */
-export type KeyRow = {
-  id: string;
-  account: string;
-  account_name: string;
-  name: string;
+export const KeyRow = z.object({
+  id: z.string(),
+  account: z.string(),
+  account_name: z.string(),
+  name: z.string(),
   /** `dbk_<id>_…<last4>` is the redacted form of a secret. */
-  last4: string;
-  state: 'active' | 'rotating' | 'expired' | 'revoked';
-  created_at: string;
-  expires_at: string | null;
-  revoked_at: string | null;
-  rotated_at: string | null;
+  last4: z.string(),
+  state: z.enum(['active', 'rotating', 'expired', 'revoked']),
+  created_at: z.string(),
+  expires_at: z.string().nullable(),
+  revoked_at: z.string().nullable(),
+  rotated_at: z.string().nullable(),
   /** During a rotation's overlap, while the old secret is valid too; otherwise these three are null. */
-  overlap_ends_at: string | null;
-  previous_last4: string | null;
+  overlap_ends_at: z.string().nullable(),
+  previous_last4: z.string().nullable(),
   /** Last use of each secret, accurate to about a minute; null: never, as far as is known. */
-  last_used_at: string | null;
-  previous_last_used_at: string | null;
-  terms: KeyTerms | null;
-  month: MonthUsage;
-};
+  last_used_at: z.string().nullable(),
+  previous_last_used_at: z.string().nullable(),
+  terms: KeyTerms.nullable(),
+  month: MonthUsage,
+});
+export type KeyRow = z.infer<typeof KeyRow>;
+/**
+ * `GET /api/v1/keys`, newest first. Key fields are current; `month` and the times of use are as of `as_of`.
+ */
+export const KeyList = z.object({
+  ...Freshness.shape,
+  object: z.literal('list'),
+  data: z.array(KeyRow),
+  /** Rows beyond the limit of the list. */
+  rows_omitted: z.number(),
+});
+export type KeyList = z.infer<typeof KeyList>;
 
 /**
  * `POST /api/v1/keys`. Administrators may choose another account. 409 `not_allowed` if the account has
@@ -71,7 +75,13 @@ export const CreateKey = z.strictObject({
   terms: KeyTerms.optional(),
 });
 /** The secret is shown once, in this reply. */
-export type CreatedKey = Change & { object: 'key'; id: string; secret: string };
+export const CreatedKey = z.object({
+  ...ChangeReply.shape,
+  object: z.literal('key'),
+  id: z.string(),
+  secret: z.string(),
+});
+export type CreatedKey = z.infer<typeof CreatedKey>;
 
 /**
  * `POST /api/v1/keys/:key/rotate` → {@link CreatedKey}. `rotation` is an idempotency key: a repeated request
@@ -110,55 +120,63 @@ export const CheckKey = z.strictObject({
  * The steps of authorizing a call, in order. Without an address `network` is skipped; `model`, `upstream`,
  * `price` and `limits` apply to relayed calls only.
  */
-export type CheckStep =
-  | 'key'
-  | 'account'
-  | 'plan'
-  | 'route'
-  | 'origin'
-  | 'network'
-  | 'model'
-  | 'upstream'
-  | 'price'
-  | 'limits';
+export const CheckStep = z.enum([
+  'key',
+  'account',
+  'plan',
+  'route',
+  'origin',
+  'network',
+  'model',
+  'upstream',
+  'price',
+  'limits',
+]);
+export type CheckStep = z.infer<typeof CheckStep>;
 /** The result of each step, up to the first that fails. */
-export type KeyCheckResult = {
-  object: 'key_check';
-  allowed: boolean;
-  checks: {
-    step: CheckStep;
-    passed: boolean;
-    /** The error that the call would get. */ error: {
-      status: number;
-      code: string;
-      message: string;
-    } | null;
-  }[];
-};
+export const KeyCheckResult = z.object({
+  object: z.literal('key_check'),
+  allowed: z.boolean(),
+  checks: z.array(
+    z.object({
+      step: CheckStep,
+      passed: z.boolean(),
+      /** The error that the call would get. */
+      error: z.object({ status: z.number(), code: z.string(), message: z.string() }).nullable(),
+    }),
+  ),
+});
+export type KeyCheckResult = z.infer<typeof KeyCheckResult>;
 
 /**
  * One in `GET /api/v1/management-keys`, a list, newest first: those of the member's account, or all for
  * administrators and auditors. Management keys themselves can't use these routes.
  */
-export type ManagementKeyRow = {
-  id: string;
-  name: string;
+export const ManagementKeyRow = z.object({
+  id: z.string(),
+  name: z.string(),
   /** `dbm_<id>_…<last4>` is the redacted form of the secret. */
-  last4: string;
-  scopes: ManagementScope[];
+  last4: z.string(),
+  scopes: z.array(z.enum(MANAGEMENT_SCOPES)),
   /** The one account that it manages; null: the whole installation. */
-  account: string | null;
-  account_name: string | null;
-  state: 'active' | 'expired' | 'revoked';
-  created_at: string;
+  account: z.string().nullable(),
+  account_name: z.string().nullable(),
+  state: z.enum(['active', 'expired', 'revoked']),
+  created_at: z.string(),
   /** Who created it: `member/<id>` or `command-line`. */
-  created_by: string;
-  expires_at: string | null;
-  revoked_at: string | null;
-};
+  created_by: z.string(),
+  expires_at: z.string().nullable(),
+  revoked_at: z.string().nullable(),
+});
+export type ManagementKeyRow = z.infer<typeof ManagementKeyRow>;
 
 /** `GET /api/v1/management-keys` */
-export type ManagementKeyList = { object: 'list'; data: ManagementKeyRow[]; rows_omitted: number };
+export const ManagementKeyList = z.object({
+  object: z.literal('list'),
+  data: z.array(ManagementKeyRow),
+  rows_omitted: z.number(),
+});
+export type ManagementKeyList = z.infer<typeof ManagementKeyList>;
 
 /**
  * `POST /api/v1/management-keys`. `account`: the one that it manages; null: the whole installation, for
@@ -171,5 +189,11 @@ export const CreateManagementKey = z.strictObject({
   expires_at: Moment.optional(),
 });
 /** The secret is shown once, in this reply. */
-export type CreatedManagementKey = Change & { object: 'management_key'; id: string; secret: string };
+export const CreatedManagementKey = z.object({
+  ...ChangeReply.shape,
+  object: z.literal('management_key'),
+  id: z.string(),
+  secret: z.string(),
+});
+export type CreatedManagementKey = z.infer<typeof CreatedManagementKey>;
 /** `POST /api/v1/management-keys/:management_key/revoke` → {@link Change} */

@@ -1,47 +1,66 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
-import type { Projection } from '#db/forecast/forecast.ts';
-import type { Enforcement, WindowKind } from '#db/limits/limits.ts';
-import type { Meter } from '#db/limits/meters.ts';
+import { ENFORCEMENT_NAMES } from '#db/limits/limits.ts';
+import { MeterName, WindowName } from '#server/contract/parts.ts';
 
 /**
  * `GET /api/v1/limits`: limits of the account (`?account=` for administrators and auditors), then of its
  * active keys. `?key=`: the limits that calls of this key are charged to.
  */
 export const LimitsQuery = z.strictObject({ account: Id.optional(), key: Id.optional() });
-export type LimitList = {
-  object: 'list';
-  data: LimitRow[];
-  /** Rows beyond the limit of the list. */ rows_omitted: number;
-  /** The time of the figures. */ limits_as_of: string;
-};
 /** One limit in force, as enforced rather than as projected. */
-export type LimitRow = {
+export const LimitRow = z.object({
   /** `account/<id>` or `key/<id>`. */
-  subject: string;
-  key_name: string | null;
-  meter: Meter;
-  window: WindowKind;
-  limit: number;
-  used: number;
-  reserved: number;
-  remaining: number;
+  subject: z.string(),
+  key_name: z.string().nullable(),
+  meter: MeterName,
+  window: WindowName,
+  limit: z.number(),
+  used: z.number(),
+  reserved: z.number(),
+  remaining: z.number(),
   /** Null: the limit has no window. */
-  window_started_at: string | null;
-  resets_at: string | null;
-  enforcement: Enforcement;
+  window_started_at: z.string().nullable(),
+  resets_at: z.string().nullable(),
+  enforcement: z.enum(ENFORCEMENT_NAMES),
   /** Units used beyond the limit. */
-  overdraft: number;
+  overdraft: z.number(),
   /** The largest overdraft that running replies may cause together; null: no number of tokens bounds it. */
-  overdraft_max: number | null;
-};
+  overdraft_max: z.number().nullable(),
+});
+export type LimitRow = z.infer<typeof LimitRow>;
+export const LimitList = z.object({
+  object: z.literal('list'),
+  data: z.array(LimitRow),
+  /** Rows beyond the limit of the list. */
+  rows_omitted: z.number(),
+  /** The time of the figures. */
+  limits_as_of: z.string(),
+});
+export type LimitList = z.infer<typeof LimitList>;
+/** A quota of cost or tokens by day, week or month at the end of its current window. */
+export const ForecastRow = z.object({
+  ...LimitRow.pick({ subject: true, meter: true, window: true })
+    .shape /** Usage a day since the window began. */,
+  run_rate: z.number(),
+  /** Null where the history is too short. */
+  projection: z
+    .object({
+      projected: z.number(),
+      /** Its 80 % range. */
+      low: z.number(),
+      high: z.number(),
+      /** When the limit is expected to be reached; null: not within the window. */
+      exhausted_at: z.string().nullable(),
+    })
+    .nullable(),
+});
+export type ForecastRow = z.infer<typeof ForecastRow>;
 
 /** `GET /api/v1/limits/forecasts`: the limits of the same list that are forecast. */
-export type ForecastList = { object: 'list'; data: ForecastRow[]; forecast_as_of: string };
-/** A quota of cost or tokens by day, week or month at the end of its current window. */
-export type ForecastRow = Pick<LimitRow, 'subject' | 'meter' | 'window'> & {
-  /** Usage a day since the window began. */
-  run_rate: number;
-  /** Null where the history is too short. */
-  projection: Projection | null;
-};
+export const ForecastList = z.object({
+  object: z.literal('list'),
+  data: z.array(ForecastRow),
+  forecast_as_of: z.string(),
+});
+export type ForecastList = z.infer<typeof ForecastList>;

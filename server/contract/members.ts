@@ -1,13 +1,6 @@
 import { z } from 'zod';
-import {
-  Id,
-  PlanName,
-  REGISTRATION_POLICIES,
-  type RegistrationPolicy,
-  type Role,
-  RoleName,
-} from '#db/events/parts.ts';
-import type { Change } from '#server/contract/keys.ts';
+import { ChangeReply } from '#server/contract/parts.ts';
+import { Id, PlanName, REGISTRATION_POLICIES, RoleName } from '#db/events/parts.ts';
 import { Email } from '#server/contract/session.ts';
 
 /**
@@ -15,16 +8,19 @@ import { Email } from '#server/contract/session.ts';
  * all accounts or of `?account=`. `rows_omitted` counts older rows beyond the limit. Auditors get null for
  * emails.
  */
-export type MemberRow = {
-  id: string;
-  email: string | null;
-  account: string;
-  account_name: string;
-  role: Role;
-  has_totp: boolean;
-  created_at: string;
-  last_seen_at: string | null;
-};
+export const MemberRow = z.object({
+  id: z.string(),
+  email: z.string().nullable(),
+  account: z.string(),
+  account_name: z.string(),
+  role: RoleName,
+  has_totp: z.boolean(),
+  created_at: z.string(),
+  last_seen_at: z.string().nullable(),
+});
+export type MemberRow = z.infer<typeof MemberRow>;
+/** Query of `GET /api/v1/members`. */
+export const MembersQuery = z.object({ account: z.string().optional() });
 /** `PATCH /api/v1/members/:member`. 409 `last_administrator` if no other administrator exists. */
 export const ChangeMember = z.strictObject({ role: RoleName });
 /** `DELETE /api/v1/members/:member`: erases the email and password, and ends all sessions. */
@@ -34,14 +30,15 @@ export const ChangeMember = z.strictObject({ role: RoleName });
  * One in `GET /api/v1/invitations`, a list of open invitations. `rows_omitted` counts older rows beyond the
  * limit.
  */
-export type InvitationRow = {
-  id: string;
-  account: string | null;
-  account_name: string | null;
-  role: Role;
-  created_at: string;
-  expires_at: string;
-};
+export const InvitationRow = z.object({
+  id: z.string(),
+  account: z.string().nullable(),
+  account_name: z.string().nullable(),
+  role: RoleName,
+  created_at: z.string(),
+  expires_at: z.string(),
+});
+export type InvitationRow = z.infer<typeof InvitationRow>;
 /**
  * `POST /api/v1/invitations` → {@link CreatedLink}. Emailed if SMTP is configured; the link is always in the
  * reply.
@@ -53,20 +50,23 @@ export const CreateInvitation = z.strictObject({
 });
 /** `DELETE /api/v1/invitations/:invitation` */
 /** The link is shown once, in this reply. */
-export type CreatedLink = Change & {
-  object: 'link';
-  id: string;
-  link: string;
-  expires_at: string;
-  email_sent: boolean;
-};
+export const CreatedLink = z.object({
+  ...ChangeReply.shape,
+  object: z.literal('link'),
+  id: z.string(),
+  link: z.string(),
+  expires_at: z.string(),
+  email_sent: z.boolean(),
+});
+export type CreatedLink = z.infer<typeof CreatedLink>;
 
 /** `GET /api/v1/registration` and `PUT` of the same. */
-export type RegistrationSettings = {
-  object: 'registration';
-  policy: RegistrationPolicy;
-  plan: string | null;
-};
+export const RegistrationSettings = z.object({
+  object: z.literal('registration'),
+  policy: z.enum(REGISTRATION_POLICIES),
+  plan: z.string().nullable(),
+});
+export type RegistrationSettings = z.infer<typeof RegistrationSettings>;
 /** `open` requires a plan. */
 export const PutRegistration = z.strictObject({
   policy: z.enum(REGISTRATION_POLICIES),

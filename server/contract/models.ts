@@ -1,24 +1,31 @@
 import { z } from 'zod';
-import { ModelName, PlanName } from '#db/events/parts.ts';
 import { PriceShape } from '#db/events/price-events.ts';
-import type { PriceTerms } from '#db/pricing/parts.ts';
+import { ChangeReply } from '#server/contract/parts.ts';
+import { ModelName, PlanName } from '#db/events/parts.ts';
 import { ModelTerms } from '#db/events/upstream-events.ts';
-import type { Change } from '#server/contract/keys.ts';
 
 /**
  * `GET /api/v1/models`, a list: models that the account's calls may use, with what the account is charged, in
  * nano-dollars.
  */
-export type ModelRow = {
-  id: string;
-  upstream: string;
-  price: PriceTerms | null;
-};
+/** What a model costs. */
+export const PriceTerms = z.object({
+  base: PriceShape.base,
+  rules: PriceShape.rules.unwrap().readonly().optional(),
+});
+
+export const ModelRow = z.object({ id: z.string(), upstream: z.string(), price: PriceTerms.nullable() });
+export type ModelRow = z.infer<typeof ModelRow>;
 /**
  * One in `GET /api/v1/dispatch`, a list by name, for administrators and auditors: a model with its own
  * routing. Other names go to the first upstream that lists them.
  */
-export type ModelRoute = { model: string; terms: ModelTerms; position: number };
+export const ModelRoute = z.object({
+  model: z.string(),
+  terms: ModelTerms,
+  position: z.number(),
+});
+export type ModelRoute = z.infer<typeof ModelRoute>;
 /** `PUT /api/v1/dispatch`: defines or replaces the routing of a model. */
 export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms });
 /**
@@ -30,12 +37,14 @@ export const RetireModel = z.strictObject({ model: ModelName });
  * One in `GET /api/v1/prices`, a list by name; auditors may read it. `plan`: whose accounts are charged this;
  * null: it is what the provider charges.
  */
-export type PriceRow = PriceTerms & {
-  model: string;
-  plan: string | null;
-  source: string;
-  version: number;
-};
+export const PriceRow = z.object({
+  ...PriceTerms.shape,
+  model: z.string(),
+  plan: z.string().nullable(),
+  source: z.string(),
+  version: z.number(),
+});
+export type PriceRow = z.infer<typeof PriceRow>;
 /** `PUT /api/v1/prices` */
 export const PutPrice = z.strictObject({ model: ModelName, plan: PlanName.optional(), ...PriceShape });
 /**
@@ -48,13 +57,22 @@ export const ImportPrices = z.strictObject({
   providers: z.array(z.string().max(100)).max(50).default([]),
 });
 /** The changes of an import, or of a dry run; `kept_manual`: prices that were set manually and were kept. */
-export type PriceImportResult = Change & {
-  object: 'price_import';
-  source: string;
-  providers: string[];
-  dry_run: boolean;
-  changed: { model: string; before: PriceTerms | null; after: PriceTerms; notes: readonly string[] }[];
-  kept_manual: { model: string; set: PriceTerms; offered: PriceTerms }[];
-  unchanged: number;
-  skipped: { provider: string; model: string; reason: string }[];
-};
+export const PriceImportResult = z.object({
+  ...ChangeReply.shape,
+  object: z.literal('price_import'),
+  source: z.string(),
+  providers: z.array(z.string()),
+  dry_run: z.boolean(),
+  changed: z.array(
+    z.object({
+      model: z.string(),
+      before: PriceTerms.nullable(),
+      after: PriceTerms,
+      notes: z.array(z.string()).readonly(),
+    }),
+  ),
+  kept_manual: z.array(z.object({ model: z.string(), set: PriceTerms, offered: PriceTerms })),
+  unchanged: z.number(),
+  skipped: z.array(z.object({ provider: z.string(), model: z.string(), reason: z.string() })),
+});
+export type PriceImportResult = z.infer<typeof PriceImportResult>;

@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
+import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { METERS, type Meter } from '#db/limits/meters.ts';
 
 /** Parts that several contracts share: parameters of queries, and how recent the figures of a reply are. */
 
@@ -11,16 +14,40 @@ export const PseudonymText = z.string().regex(/^[0-9A-Za-z]{16}$/, 'must be 16 l
 export const Time = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], 'must be a time such as 2027-01-31T00:00:00Z')
   .transform((text) => new Date(text));
+/** Names that other modules have as types. */
+export const WindowName = z.enum(Object.keys(WINDOW_KINDS) as [WindowKind, ...WindowKind[]]);
+export const MeterName = z.enum(Object.keys(METERS) as [Meter, ...Meter[]]);
+export const EndReasonName = z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]);
+export const UsageSourceName = z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]);
+
+/** Part of every reply to a change: the event that it appended, the last of several; null: no change. */
+export const ChangeReply = z.object({
+  event: z.object({ type: z.string(), position: z.number() }).nullable(),
+});
+
+/** A list of all rows. */
+export const listOf = <Row extends z.ZodType>(row: Row) =>
+  z.object({ object: z.literal('list'), data: z.array(row) });
+/** A list with a bound; `rows_omitted` counts the oldest rows, which are not included. */
+export const longListOf = <Row extends z.ZodType>(row: Row) =>
+  z.object({ object: z.literal('list'), data: z.array(row), rows_omitted: z.number() });
+/** A small reply that names its kind. */
+export const objectReply = <Name extends string, Shape extends z.ZodRawShape = {}>(
+  name: Name,
+  shape: Shape = {} as Shape,
+) => z.object({ object: z.literal(name), ...shape });
+
 export const Format = z.enum(['json', 'csv']);
 
 /** The point in time of the figures of a reply. */
-export type Freshness = {
+export const Freshness = z.object({
   /** ISO 8601: the time of the newest event in the figures; null before the first event. */
-  as_of: string | null;
+  as_of: z.string().nullable(),
   /** The position of that event. Resume the live feed after it to miss and repeat nothing. */
-  position: number;
+  position: z.number(),
   /** Events in the log that aren't projected yet. */
-  behind: number;
+  behind: z.number(),
   /** Events that failed to project and are missing from the figures. */
-  parked: number;
-};
+  parked: z.number(),
+});
+export type Freshness = z.infer<typeof Freshness>;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { UpstreamName } from '#db/events/parts.ts';
 import { BILL_FORMATS } from '#db/reconcile/bill/read-bill.ts';
-import type { DifferenceClass } from '#db/reconcile/classes.ts';
+import { DIFFERENCE_CLASSES } from '#db/reconcile/classes.ts';
 
 /** Contract for comparisons of providers' bills with the log. Amounts are nano-dollars. Pure. */
 
@@ -16,99 +16,107 @@ const Day = z.iso.date();
 const mapped = z.record(Name, Name).refine((names) => Object.keys(names).length <= MAPPED_MAX, 'is too long');
 
 /** The sums of a class. */
-export type ClassRow = {
-  class: DifferenceClass;
-  name: string;
-  meaning: string;
+export const ClassRow = z.object({
+  class: z.enum(DIFFERENCE_CLASSES),
+  name: z.string(),
+  meaning: z.string(),
   /** What an operator does about it. */
-  action: string;
-  count: number;
-  amount_nanousd: string;
-};
+  action: z.string(),
+  count: z.number(),
+  amount_nanousd: z.string(),
+});
+export type ClassRow = z.infer<typeof ClassRow>;
 
 /** One in `GET /api/v1/reconciliations`, newest first; for administrators and auditors. */
-export type ReconciliationRow = {
-  id: string;
-  recorded_at: string;
-  position: number;
-  provider: string;
+export const ReconciliationRow = z.object({
+  id: z.string(),
+  recorded_at: z.string(),
+  position: z.number(),
+  provider: z.string(),
   /** The interval of the bill, its end excluded. */
-  from: string;
-  to: string;
-  bill_nanousd: number;
-  log_nanousd: number;
-  charged_nanousd: number;
-  unexplained_nanousd: number;
+  from: z.string(),
+  to: z.string(),
+  bill_nanousd: z.number(),
+  log_nanousd: z.number(),
+  charged_nanousd: z.number(),
+  unexplained_nanousd: z.number(),
   /** Differences of all classes. */
-  differences: number;
-};
+  differences: z.number(),
+});
+export type ReconciliationRow = z.infer<typeof ReconciliationRow>;
 
 /** `GET /api/v1/reconciliations` */
-export type ReconciliationList = {
-  object: 'list';
-  data: ReconciliationRow[];
+export const ReconciliationList = z.object({
+  object: z.literal('list'),
+  data: z.array(ReconciliationRow),
   /** The task that runs on this server process. */
-  running: { kind: 'compare' | 'apply'; done: number; of: number } | null;
-};
+  running: z.object({ kind: z.enum(['compare', 'apply']), done: z.number(), of: z.number() }).nullable(),
+});
+export type ReconciliationList = z.infer<typeof ReconciliationList>;
 
 /** The amounts of one day, model, credential and service tier; an empty day: the sum of all others. */
-export type ReconciledCell = {
-  day: string;
-  model: string | null;
-  credential: string | null;
-  service_tier: string | null;
-  requests: number;
-  bill_nanousd: string;
-  log_nanousd: string;
-  charged_nanousd: string;
-};
+export const ReconciledCell = z.object({
+  day: z.string(),
+  model: z.string().nullable(),
+  credential: z.string().nullable(),
+  service_tier: z.string().nullable(),
+  requests: z.number(),
+  bill_nanousd: z.string(),
+  log_nanousd: z.string(),
+  charged_nanousd: z.string(),
+});
+export type ReconciledCell = z.infer<typeof ReconciledCell>;
 
-export type ReconciledDifference = Pick<ReconciledCell, 'day' | 'model' | 'credential' | 'service_tier'> & {
-  id: number;
-  class: DifferenceClass;
-  is_within_tolerance: boolean;
-  count: number;
+export const ReconciledDifference = z.object({
+  ...ReconciledCell.pick({ day: true, model: true, credential: true, service_tier: true }).shape,
+  id: z.number(),
+  class: z.enum(DIFFERENCE_CLASSES),
+  is_within_tolerance: z.boolean(),
+  count: z.number(),
   /** The bill's amount minus the log's. */
-  amount_nanousd: string;
-  detail: string | null;
+  amount_nanousd: z.string(),
+  detail: z.string().nullable(),
   /** Lines of the bill, and requests, some. */
-  places: string[];
-  requests: { request: string | null; provider_request: string | null }[];
+  places: z.array(z.string()),
+  requests: z.array(z.object({ request: z.string().nullable(), provider_request: z.string().nullable() })),
   /** Requests that can be corrected to the bill; 0: there is nothing to apply. */
-  correctable: number;
+  correctable: z.number(),
   /** Those of them that were corrected with the reference of this difference. */
-  corrected: number;
-};
+  corrected: z.number(),
+});
+export type ReconciledDifference = z.infer<typeof ReconciledDifference>;
 
 /** `GET /api/v1/reconciliations/:reconciliation`, for administrators and auditors. */
-export type ReconciliationReport = Omit<ReconciliationRow, 'differences'> & {
-  object: 'reconciliation';
+export const ReconciliationReport = z.object({
+  ...ReconciliationRow.omit({ differences: true }).shape,
+  object: z.literal('reconciliation'),
   /** SHA-256 of the stored report, as the log has it. */
-  report_digest: string;
-  recorded_by: string;
-  time_zone: string;
+  report_digest: z.string(),
+  recorded_by: z.string(),
+  time_zone: z.string(),
   /** Lines of the bill, and attempts of the log. */
-  lines: number;
-  attempts: number;
-  up_to_position: number;
+  lines: z.number(),
+  attempts: z.number(),
+  up_to_position: z.number(),
   /** Empty: calls of all upstreams. */
-  upstreams: string[];
-  notes: string[];
-  tolerance_nanousd: number;
-  tolerance_ppm: number;
-  differences_nanousd: string;
+  upstreams: z.array(z.string()),
+  notes: z.array(z.string()),
+  tolerance_nanousd: z.number(),
+  tolerance_ppm: z.number(),
+  differences_nanousd: z.string(),
   /** The log's cost plus all differences. */
-  reconciled_nanousd: string;
-  within_tolerance: number;
+  reconciled_nanousd: z.string(),
+  within_tolerance: z.number(),
   /** Amounts in currencies without an exchange rate, in billionths: in no other sum. */
-  foreign: Record<string, string>;
-  classes: ClassRow[];
-  differences: ReconciledDifference[];
-  differences_omitted: number;
+  foreign: z.record(z.string(), z.string()),
+  classes: z.array(ClassRow),
+  differences: z.array(ReconciledDifference),
+  differences_omitted: z.number(),
   /** Those that differ most, by day. */
-  cells: ReconciledCell[];
-  cells_omitted: number;
-};
+  cells: z.array(ReconciledCell),
+  cells_omitted: z.number(),
+});
+export type ReconciliationReport = z.infer<typeof ReconciliationReport>;
 
 /** `GET /api/v1/reconciliations/:reconciliation/report?format=…`, for administrators and auditors. */
 export const ReportQuery = z.strictObject({ format: z.enum(['text', 'differences', 'days']) });
@@ -161,9 +169,9 @@ export const ApplyDifferences = z.strictObject({
 });
 export type ApplyDifferences = z.output<typeof ApplyDifferences>;
 
-export type ReconciliationLine =
-  | { done: number; of: number }
-  /** The comparison that was recorded or applied, and the number of corrected requests. */
-  | { result: { id: string; corrected: number; repeated: number } }
-  /** Why it failed, for the operator. */
-  | { error: string };
+export const ReconciliationLine = z.union([
+  z.object({ done: z.number(), of: z.number() }),
+  z.object({ result: z.object({ id: z.string(), corrected: z.number(), repeated: z.number() }) }),
+  z.object({ error: z.string() }),
+]);
+export type ReconciliationLine = z.infer<typeof ReconciliationLine>;

@@ -1,18 +1,22 @@
 import { z } from 'zod';
-import type { EndReason, UsageSource } from '#db/events/endings.ts';
+import { PER_NAMES } from '#db/limits/subjects.ts';
 import { UpstreamName } from '#db/events/parts.ts';
-import {
-  type CorrectedFigure,
-  CorrectionDeltas,
-  CorrectionReason,
-  CorrectionReference,
-} from '#db/events/usage-events.ts';
-import { type CallFilter, type FilteredCall, STATUS_CLASSES } from '#db/fold/call-filter.ts';
-import { RELAYED_ROUTES, type WindowKind } from '#db/limits/limits.ts';
-import type { Meter } from '#db/limits/meters.ts';
-import type { SubjectKind } from '#db/limits/subjects.ts';
+import { CorrectionDeltas, CorrectionReason, CorrectionReference } from '#db/events/usage-events.ts';
+import { type CallFilter, STATUS_CLASSES } from '#db/fold/call-filter.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { OUTCOMES } from '#db/projections/outcomes.ts';
-import { Id, Model, PseudonymText, Time, Format, type Freshness } from '#server/contract/parts.ts';
+import {
+  Freshness,
+  EndReasonName,
+  Format,
+  Id,
+  MeterName,
+  WindowName,
+  Model,
+  PseudonymText,
+  Time,
+  UsageSourceName,
+} from '#server/contract/parts.ts';
 
 /**
  * Requests as the read API and the live feed return them, and the filter that lists, feed and exports share.
@@ -64,77 +68,94 @@ export const RequestListQuery = RequestFilter.extend({
 });
 export type RequestListQuery = z.infer<typeof RequestListQuery>;
 
-/** One request of a list. Null: not known yet, or not applicable. */
-export type RequestRow = FilteredCall & {
-  request: string;
-  accepted_at: string;
-  /** Null while the request is running. */
-  ended_at: string | null;
-  end_reason: EndReason | null;
-  /** The number of identical rejections in this row. */
-  rejected_count: number | null;
-  sse: boolean | null;
-  input_tokens: number | null;
-  cache_read_tokens: number | null;
-  cache_write_tokens: number | null;
-  output_tokens: number | null;
-  reasoning_tokens: number | null;
-  usage_source: UsageSource | null;
-  /** What the account is charged. */
-  cost_nanousd: number | null;
-  /** What all attempts cost the operator. Only in replies to administrators and auditors. */
-  upstream_cost_nanousd?: number | null;
-  first_byte_ms: number | null;
-  duration_ms: number | null;
-  attempt_count: number | null;
-  retry_count: number | null;
-  /** The number of observed limits that would have rejected it; null: none. */
-  observed: number | null;
-  /** The reservation, at its largest. */
-  hold_tokens: number | null;
-  hold_cost_nanousd: number | null;
-  /** Positions of its first and last event in the log. */
-  position: number;
-  end_position: number | null;
-  /** Null: it was never corrected. Its other figures are those that it ended with. */
-  corrected: CorrectedRow | null;
-};
-
 /** The figures of a request after its corrections. Tokens of usage are null for abandoned requests. */
-export type CorrectedRow = {
-  corrections: number;
+export const CorrectedRow = z.object({
+  corrections: z.number(),
   /** Of the newest correction. */
-  position: number;
-  cost_nanousd: number;
+  position: z.number(),
+  cost_nanousd: z.number(),
   /** Only in replies to administrators and auditors. */
-  upstream_cost_nanousd?: number;
-  input_tokens: number | null;
-  cache_read_tokens: number | null;
-  cache_write_tokens: number | null;
-  output_tokens: number | null;
-  reasoning_tokens: number | null;
+  upstream_cost_nanousd: z.number().exactOptional(),
+  input_tokens: z.number().nullable(),
+  cache_read_tokens: z.number().nullable(),
+  cache_write_tokens: z.number().nullable(),
+  output_tokens: z.number().nullable(),
+  reasoning_tokens: z.number().nullable(),
   /** Of an abandoned request. */
-  hold_tokens: number | null;
-};
+  hold_tokens: z.number().nullable(),
+});
+export type CorrectedRow = z.infer<typeof CorrectedRow>;
+
+/** One request of a list. Null: not known yet, or not applicable. */
+export const RequestRow = z.object({
+  account: z.string(),
+  key: z.string(),
+  model: z.string().nullable(),
+  route: z.enum(RELAYED_ROUTES).nullable(),
+  upstream: z.string().nullable(),
+  end_user: z.string().nullable(),
+  session: z.string().nullable(),
+  tags: z.array(z.string()).readonly(),
+  outcome: z.enum([...OUTCOMES, 'running']),
+  status: z.number().nullable(),
+  error_code: z.string().nullable(),
+  request: z.string(),
+  accepted_at: z.string(),
+  /** Null while the request is running. */
+  ended_at: z.string().nullable(),
+  end_reason: EndReasonName.nullable(),
+  /** The number of identical rejections in this row. */
+  rejected_count: z.number().nullable(),
+  sse: z.boolean().nullable(),
+  input_tokens: z.number().nullable(),
+  cache_read_tokens: z.number().nullable(),
+  cache_write_tokens: z.number().nullable(),
+  output_tokens: z.number().nullable(),
+  reasoning_tokens: z.number().nullable(),
+  usage_source: UsageSourceName.nullable(),
+  /** What the account is charged. */
+  cost_nanousd: z.number().nullable(),
+  /** What all attempts cost the operator. Only in replies to administrators and auditors. */
+  upstream_cost_nanousd: z.number().nullable().exactOptional(),
+  first_byte_ms: z.number().nullable(),
+  duration_ms: z.number().nullable(),
+  attempt_count: z.number().nullable(),
+  retry_count: z.number().nullable(),
+  /** The number of observed limits that would have rejected it; null: none. */
+  observed: z.number().nullable(),
+  /** The reservation, at its largest. */
+  hold_tokens: z.number().nullable(),
+  hold_cost_nanousd: z.number().nullable(),
+  /** Positions of its first and last event in the log. */
+  position: z.number(),
+  end_position: z.number().nullable(),
+  /** Null: it was never corrected. Its other figures are those that it ended with. */
+  corrected: CorrectedRow.nullable(),
+});
+export type RequestRow = z.infer<typeof RequestRow>;
 
 /** A correction: the amounts that it adds, each absent where it adds none. */
-export type RequestCorrection = {
-  position: number;
-  at: string;
-  reference: string;
-  reason: string;
-  adjusted_by: string;
-} & { [Figure in CorrectedFigure]?: number };
+export const RequestCorrection = z.object({
+  position: z.number(),
+  at: z.string(),
+  reference: z.string(),
+  reason: z.string(),
+  adjusted_by: z.string(),
+  ...CorrectionDeltas,
+});
+export type RequestCorrection = z.infer<typeof RequestCorrection>;
 
 /** One in {@link CorrectionList}, with its request. */
-export type AccountCorrection = RequestCorrection & { request: string };
+export const AccountCorrection = z.object({ ...RequestCorrection.shape, request: z.string() });
+export type AccountCorrection = z.infer<typeof AccountCorrection>;
 /** `GET /api/v1/accounts/:account/corrections`, newest first. Auditors may read it. */
-export type CorrectionList = {
-  object: 'list';
-  data: AccountCorrection[];
+export const CorrectionList = z.object({
+  object: z.literal('list'),
+  data: z.array(AccountCorrection),
   /** Whether there are older ones. */
-  has_more: boolean;
-};
+  has_more: z.boolean(),
+});
+export type CorrectionList = z.infer<typeof CorrectionList>;
 
 /**
  * `POST /api/v1/requests/{id}/corrections` corrects an ended request, once for each reference (409
@@ -148,55 +169,65 @@ export const CorrectRequest = z.strictObject({
 });
 
 /** `GET /v1/requests`, newest first. */
-export type RequestPage = Freshness & {
-  object: 'list';
-  data: RequestRow[];
+export const RequestPage = z.object({
+  ...Freshness.shape,
+  object: z.literal('list'),
+  data: z.array(RequestRow),
   /** The cursor of the next page; null on the last one. */
-  next: string | null;
-  from: string;
+  next: z.string().nullable(),
+  from: z.string(),
   /** Null: no end. */
-  to: string | null;
+  to: z.string().nullable(),
   /**
    * The oldest time that this page scanned. With a selective filter a page may hold fewer rows than its limit
    * and still have a next page.
    */
-  scanned_from: string;
-};
+  scanned_from: z.string(),
+});
+export type RequestPage = z.infer<typeof RequestPage>;
 
 /** One event of a request: its fields as in the log, and its position. */
-export type RequestEvent = { position: number; at: string; type: string } & Record<string, unknown>;
+export const RequestEvent = z.looseObject({
+  position: z.number(),
+  at: z.string(),
+  type: z.string(),
+});
+export type RequestEvent = z.infer<typeof RequestEvent>;
 
 /** A quota window that the request was charged to. */
-export type RequestQuota = {
+export const RequestQuota = z.object({
   /** Whose usage the quota counts. */
-  scope: SubjectKind;
-  meter: Meter;
-  window: WindowKind;
-  from: string;
+  scope: z.enum(['account', 'key', ...PER_NAMES]),
+  meter: MeterName,
+  window: WindowName,
+  from: z.string(),
   /** Null: the window never ends. */
-  to: string | null;
-  limit: number;
-  used: number;
-  reserved: number;
-};
+  to: z.string().nullable(),
+  limit: z.number(),
+  used: z.number(),
+  reserved: z.number(),
+});
+export type RequestQuota = z.infer<typeof RequestQuota>;
 
 /** `GET /v1/requests/{id}` */
-export type RequestDetail = Freshness &
-  Omit<RequestRow, 'position'> & {
-    object: 'request';
-    start_position: number;
-    body_bytes: number | null;
-    /** The server instance that ran it, by its number in the log. */
-    instance: number;
-    /** The minute that selects its quota windows. */
-    admitted_minute: string | null;
-    /** The newest control event that its limits came from. */
-    terms_position: number | null;
-    price_version: number | null;
-    /** In the order of the log. */
-    corrections: RequestCorrection[];
-    events: RequestEvent[];
-    /** False if its first and last event are too far apart to search between them. */
-    has_all_events: boolean;
-    quotas: RequestQuota[];
-  };
+export const RequestDetail = z.object({
+  ...Freshness.shape,
+  ...RequestRow.omit({ position: true }).shape,
+  object: z.literal('request'),
+  start_position: z.number(),
+  body_bytes: z.number().nullable(),
+  /** The server instance that ran it, by its number in the log. */
+  instance: z.number(),
+  /** The minute that selects its quota windows. */
+  admitted_minute: z.string().nullable(),
+  /** The newest control event that its limits came from. */
+  terms_position: z.number().nullable(),
+  price_version: z.number().nullable(),
+  /** In the order of the log. */
+  corrections: z.array(RequestCorrection),
+  events: z.array(RequestEvent),
+  /** False if its first and last event are too far apart to search between them. */
+  has_all_events: z.boolean(),
+  quotas: z.array(RequestQuota),
+});
+export type RequestDetail = z.infer<typeof RequestDetail>;

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import type { RegistrationPolicy, Role } from '#db/events/parts.ts';
-import { AccountName } from '#db/events/parts.ts';
+import { AccountName, REGISTRATION_POLICIES, RoleName } from '#db/events/parts.ts';
 
 /**
- * Contract for signing in. Request bodies are schemas, which the server checks; replies are types. Times are
- * ISO 8601. Pure.
+ * Contract for signing in. Bodies and replies are schemas: the server checks the bodies, and the description
+ * of the API is made from both. Times are ISO 8601. Pure.
  */
 
 /** Stored in lower case; used only if SMTP is configured. */
@@ -36,27 +35,34 @@ const Code = z.string().regex(/^\d{6}$/, 'must be the six digits of your authent
 const LinkSecret = z.string().regex(/^[0-9A-Za-z]{43}$/, 'must be the secret of the link');
 
 /** `GET /api/v1/welcome`: public information for the sign-in page. */
-export type Welcome = {
-  object: 'welcome';
-  registration: RegistrationPolicy;
+export const Welcome = z.object({
+  object: z.literal('welcome'),
+  registration: z.enum(REGISTRATION_POLICIES),
   /** No administrator exists yet: the setup link on the console creates one. */
-  needs_setup: boolean;
+  needs_setup: z.boolean(),
   /** Whether reset links are emailed; otherwise an administrator creates them. */
-  can_send_mail: boolean;
-};
+  can_send_mail: z.boolean(),
+});
+export type Welcome = z.infer<typeof Welcome>;
 
 /** `GET /api/v1/me`, and the reply of `POST /api/v1/session` and every other route that signs in. */
-export type Me = {
-  object: 'me';
-  member: { id: string; email: string; role: Role; has_totp: boolean };
-  account: { id: string; name: string; state: 'active' | 'suspended'; plan: string | null };
+export const Me = z.object({
+  object: z.literal('me'),
+  member: z.object({ id: z.string(), email: z.string(), role: RoleName, has_totp: z.boolean() }),
+  account: z.object({
+    id: z.string(),
+    name: z.string(),
+    state: z.enum(['active', 'suspended']),
+    plan: z.string().nullable(),
+  }),
   /** The id of this session. */
-  session: string;
+  session: z.string(),
   /** The base URL for API clients; ends in `/v1`. */
-  base_url: string;
+  base_url: z.string(),
   /** The database's time. */
-  now: string;
-};
+  now: z.string(),
+});
+export type Me = z.infer<typeof Me>;
 
 /**
  * `POST /api/v1/session`. 401 `invalid_credentials`; 401 `totp_required` if two-factor authentication is on.
@@ -85,12 +91,14 @@ export const SetUp = z.strictObject({
 });
 /** `POST /api/v1/invitation`: details of an invitation. Its secret is in the body, not in the URL. */
 export const ReadInvitation = z.strictObject({ secret: LinkSecret });
-export type InvitationDetail = {
-  object: 'invitation';
-  role: Role;
-  /** Null: the invitation creates a new account. */ account_name: string | null;
-  expires_at: string;
-};
+export const InvitationDetail = z.object({
+  object: z.literal('invitation'),
+  role: RoleName,
+  /** Null: the invitation creates a new account. */
+  account_name: z.string().nullable(),
+  expires_at: z.string(),
+});
+export type InvitationDetail = z.infer<typeof InvitationDetail>;
 /** `POST /api/v1/invitation/accept`: joins the account of an invitation; signs in. */
 export const AcceptInvitation = z.strictObject({
   secret: LinkSecret,
@@ -111,7 +119,8 @@ export const ChangePassword = z.strictObject({
 /** `POST /api/v1/totp`: starts enrollment, which takes effect when a code confirms it. */
 export const StartTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
 /** `uri` is for the QR code of an authenticator app. Shown once. */
-export type TotpEnrollment = { object: 'totp'; secret: string; uri: string };
+export const TotpEnrollment = z.object({ object: z.literal('totp'), secret: z.string(), uri: z.string() });
+export type TotpEnrollment = z.infer<typeof TotpEnrollment>;
 /** `PUT /api/v1/totp`: confirms enrollment with the first code. */
 export const ConfirmTotp = z.strictObject({ code: Code });
 /** `POST /api/v1/totp/remove` */
@@ -121,15 +130,16 @@ export const RemoveTotp = z.strictObject({ password: z.string().max(PASSWORD_CHA
  * One in `GET /api/v1/sessions`, newest first. `DELETE /api/v1/session` signs out, `DELETE /api/v1/sessions`
  * everywhere, `DELETE /api/v1/sessions/:session` ends one session.
  */
-export type SessionRow = {
-  id: string;
-  created_at: string;
-  last_seen_at: string;
+export const SessionRow = z.object({
+  id: z.string(),
+  created_at: z.string(),
+  last_seen_at: z.string(),
   /** The session expires then. */
-  expires_at: string;
+  expires_at: z.string(),
   /** Browser and operating system, such as "Firefox on Linux". */
-  browser: string;
+  browser: z.string(),
   /** The network that signed in, such as 192.0.2.0/24. */
-  network: string;
-  is_current: boolean;
-};
+  network: z.string(),
+  is_current: z.boolean(),
+});
+export type SessionRow = z.infer<typeof SessionRow>;

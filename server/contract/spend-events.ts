@@ -18,11 +18,12 @@ export const SpendEventsQuery = RequestFilter.omit({ error_code: true }).extend(
 });
 
 /** Spend events in the order of the log. */
-export type SpendEventPage = {
-  object: 'list';
-  data: SpendEvent[];
+export const SpendEventPage = z.object({
+  object: z.literal('list'),
+  data: z.array(z.custom<SpendEvent>()),
   /** Where the next page begins. With a selective filter a page may be short, or empty, before the end. */
-  next_after: number;
+  next_after: z.number(),
   /** Whether there were positions behind this page when it was read. */
-  has_more: boolean;
-};
+  has_more: z.boolean(),
+});
+export type SpendEventPage = z.infer<typeof SpendEventPage>;

@@ -1,4 +1,5 @@
-import type { SinkRow } from '#server/contract/sinks.ts';
+import { z } from 'zod';
+import { SinkRow } from '#server/contract/sinks.ts';
 
 /** Contract for the status of the service. Pure. */
 
@@ -6,50 +7,57 @@ import type { SinkRow } from '#server/contract/sinks.ts';
  * `GET /api/v1/status`, for administrators and auditors. The heartbeat of a `late` instance is overdue by
  * some seconds.
  */
-export type Status = {
-  object: 'status';
-  version: string;
-  now: string;
-  log: { position: number; at: string | null };
-  instances: {
-    id: number;
-    name: string;
-    kind: 'server' | 'worker' | 'other';
-    started_at: string;
-    heartbeat_at: string;
-    state: 'live' | 'late';
-    /** Diagnostic lines that the process has dropped, and the code of the error its output fails with. */
-    dropped_lines: number;
-    output_failure: string | null;
-  }[];
-  projections: {
-    name: string;
-    position: number;
-    behind: number;
-    as_of: string | null;
-    parked: number;
-    state: 'live' | 'detached';
-  }[];
+export const Status = z.object({
+  object: z.literal('status'),
+  version: z.string(),
+  now: z.string(),
+  log: z.object({ position: z.number(), at: z.string().nullable() }),
+  instances: z.array(
+    z.object({
+      id: z.number(),
+      name: z.string(),
+      kind: z.enum(['server', 'worker', 'other']),
+      started_at: z.string(),
+      heartbeat_at: z.string(),
+      state: z.enum(['live', 'late']),
+      /** Diagnostic lines that the process has dropped, and the code of the error its output fails with. */
+      dropped_lines: z.number(),
+      output_failure: z.string().nullable(),
+    }),
+  ),
+  projections: z.array(
+    z.object({
+      name: z.string(),
+      position: z.number(),
+      behind: z.number(),
+      as_of: z.string().nullable(),
+      parked: z.number(),
+      state: z.enum(['live', 'detached']),
+    }),
+  ),
   /** The worker's jobs, each over all workers; `reason` is why the newest failed run failed. */
-  jobs: {
-    name: string;
-    state: 'ok' | 'failing';
-    failures: number;
-    failing_since: string | null;
-    reason: string | null;
-    succeeded_at: string | null;
-  }[];
+  jobs: z.array(
+    z.object({
+      name: z.string(),
+      state: z.enum(['ok', 'failing']),
+      failures: z.number(),
+      failing_since: z.string().nullable(),
+      reason: z.string().nullable(),
+      succeeded_at: z.string().nullable(),
+    }),
+  ),
   /** Receivers of spend events. */
-  sinks: SinkRow[];
+  sinks: z.array(SinkRow),
   /** Open live feeds and running calls of this server process. */
-  server: {
-    instance: number;
-    running: number;
-    viewers: number;
-    store: string;
+  server: z.object({
+    instance: z.number(),
+    running: z.number(),
+    viewers: z.number(),
+    store: z.string(),
     /** Subjects that a newer version has changed, such as `key/abcdefgh`; this server rejects their calls. */
-    unapplied: string[];
-  };
-  upstreams: { name: string; /** Scheme, host and port. */ origin: string; models: string[] }[];
-  postgres: string;
-};
+    unapplied: z.array(z.string()),
+  }),
+  upstreams: z.array(z.object({ name: z.string(), origin: z.string(), models: z.array(z.string()) })),
+  postgres: z.string(),
+});
+export type Status = z.infer<typeof Status>;

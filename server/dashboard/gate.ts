@@ -34,6 +34,17 @@ export type ApiCall<Body> = {
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 type Answer = ApiError | object | null;
 
+/** The query, the body and the successful reply of a route. The API's description is generated from it. */
+export type Contract = {
+  query?: z.ZodType;
+  /** JSON; absent: none is read. */
+  body?: z.ZodType;
+  reply: z.ZodType;
+  /** The type of a reply that isn't one JSON document; `reply` is then one of its lines. */
+  type?: 'application/x-ndjson' | 'text/csv';
+};
+type BodyOf<C> = C extends { body: infer B extends z.ZodType } ? z.output<B> : undefined;
+
 /** One route of the management API. `null` roles: public. */
 export type ApiRoute = {
   method: Method;
@@ -42,7 +53,7 @@ export type ApiRoute = {
   /** What a management key needs; null: no key may use the route. */
   scope: ManagementScope | null;
   roles: readonly Role[] | null;
-  body: z.ZodType | null;
+  contract: Contract;
   /** The longest body. */
   bodyBytesMax: number;
   /** Returns the JSON reply; null: it has replied itself. */
@@ -50,13 +61,13 @@ export type ApiRoute = {
 };
 
 /** A route for members with one of these roles, and for management keys with this scope. */
-export function route<B extends z.ZodType | null>(
+export function route<const C extends Contract>(
   method: Method,
   path: string,
   scope: ManagementScope,
   roles: readonly Role[],
-  body: B,
-  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: Caller) => Promise<Answer>,
+  contract: C,
+  answer: (call: ApiCall<BodyOf<C>>, who: Caller) => Promise<Answer>,
   bodyBytesMax = DASHBOARD_BODY_BYTES_MAX,
 ): ApiRoute {
   return {
@@ -64,44 +75,44 @@ export function route<B extends z.ZodType | null>(
     path,
     scope,
     roles,
-    body,
+    contract,
     bodyBytesMax,
     answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as Caller),
   };
 }
 
 /** A route for signed-in members with one of these roles alone: no management key may use it. */
-export function memberRoute<B extends z.ZodType | null>(
+export function memberRoute<const C extends Contract>(
   method: Method,
   path: string,
   roles: readonly Role[],
-  body: B,
-  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: SignedIn) => Promise<Answer>,
+  contract: C,
+  answer: (call: ApiCall<BodyOf<C>>, who: SignedIn) => Promise<Answer>,
 ): ApiRoute {
   return {
     method,
     path,
     scope: null,
     roles,
-    body,
+    contract,
     bodyBytesMax: DASHBOARD_BODY_BYTES_MAX,
     answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as SignedIn),
   };
 }
 
 /** A public route. */
-export function publicRoute<B extends z.ZodType | null>(
+export function publicRoute<const C extends Contract>(
   method: Method,
   path: string,
-  body: B,
-  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>) => Promise<Answer>,
+  contract: C,
+  answer: (call: ApiCall<BodyOf<C>>) => Promise<Answer>,
 ): ApiRoute {
   return {
     method,
     path,
     scope: null,
     roles: null,
-    body,
+    contract,
     bodyBytesMax: DASHBOARD_BODY_BYTES_MAX,
     answer: (call) => answer(call as Parameters<typeof answer>[0]),
   };
@@ -143,7 +154,7 @@ export async function mayReadEvents(
 /** Mounts the routes. */
 export function apiRouter(routes: readonly ApiRoute[], gate: Gate): Router {
   const router = express.Router({ caseSensitive: true });
-  for (const { method, path, scope, roles, body, bodyBytesMax, answer } of routes) {
+  for (const { method, path, scope, roles, contract, bodyBytesMax, answer } of routes) {
     const readBody = express.json({
       limit: bodyBytesMax,
       inflate: false,
@@ -154,7 +165,8 @@ export function apiRouter(routes: readonly ApiRoute[], gate: Gate): Router {
       response.setHeader('cache-control', 'no-store');
       const who = await findCaller(request, { scope, roles }, gate);
       if (who instanceof ApiError) return sendApiError(request, response, who);
-      const parsed = body === null ? undefined : await parseBody(body, readBody, request, response);
+      const { body } = contract;
+      const parsed = body === undefined ? undefined : await parseBody(body, readBody, request, response);
       if (parsed instanceof ApiError) return sendApiError(request, response, parsed);
       try {
         const answered = await answer(

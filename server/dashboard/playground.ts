@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { replyOf } from '#server/http/respond.ts';
@@ -35,7 +36,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
       'post',
       '/api/v1/playground/chat/completions',
       CALLERS,
-      null,
+      { reply: z.looseObject({}) },
       async ({ request, response }, who) => {
         const key = keyNamed(relay, request.headers[KEY_HEADER], who);
         if (key instanceof ApiError) return key;

@@ -28,6 +28,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { apiRouter, mayReadEvents } from '#server/dashboard/gate.ts';
 import { LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/upgrade.ts';
 import { asksForWebSocket, isWebSocket } from '#server/http/websocket-handshake.ts';
+import { openApiRoutes } from '#server/openapi/routes.ts';
 import type { ResponsesSockets } from '#server/websocket/responses-socket.ts';
 import { pageHeaders } from '#server/dashboard/page/headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
@@ -226,8 +227,10 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.use(logRoutes(proofs, relay.trustedProxies, (request) => mayReadEvents(dashboard, request)));
   const headers = pageHeaders(dashboard.config);
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
+  const managed = apiRoutes(dashboard);
+  routes.use(openApiRoutes(managed));
   routes.use(
-    apiRouter(apiRoutes(dashboard), {
+    apiRouter(managed, {
       find: dashboard.find,
       keys: relay,
       log,

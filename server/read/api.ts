@@ -2,10 +2,11 @@ import type { Request, Response } from 'express';
 import { replyOf } from '#server/http/respond.ts';
 import { LIST_WINDOW_MS } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
-import { RequestListQuery, type RequestPage, type RequestDetail } from '#server/contract/requests.ts';
-import { UsageQuery, type UsageReport } from '#server/contract/usage.ts';
+import { RequestListQuery, RequestPage, RequestDetail } from '#server/contract/requests.ts';
+import { SpendEventPage, SpendEventsQuery } from '#server/contract/spend-events.ts';
+import { UsageQuery, UsageReport } from '#server/contract/usage.ts';
 import { readCursor } from '#server/read/cursor.ts';
-import { type ApiRoute, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import { type ApiRoute, ANY_ROLE, type Contract, route, scopeOfMember } from '#server/dashboard/gate.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
 import { readQuery, invalidParameter } from '#server/read/query.ts';
 import type { ReadStore } from '#server/read/store.ts';
@@ -124,17 +125,18 @@ export function readApiRoutes({
   const reading: ReadContext = { reads, readModel };
   const get = (
     path: string,
+    contract: Contract,
     answer: (reading: ReadContext, reader: Reader) => Promise<object | ApiError | null>,
   ): ApiRoute =>
-    route('get', path, 'usage:read', ANY_ROLE, null, ({ request, response }, who) => {
+    route('get', path, 'usage:read', ANY_ROLE, contract, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
       return withReadSlot(reads, reader.holder, () => answer(reading, reader));
     });
   return [
-    get('/api/v1/usage', answerUsage),
-    get('/api/v1/requests', answerRequests),
-    get('/api/v1/requests/:request', answerRequestDetail),
-    get('/api/v1/spend-events', answerSpendEvents),
+    get('/api/v1/usage', { query: UsageQuery, reply: UsageReport }, answerUsage),
+    get('/api/v1/requests', { query: RequestListQuery, reply: RequestPage }, answerRequests),
+    get('/api/v1/requests/:request', { reply: RequestDetail }, answerRequestDetail),
+    get('/api/v1/spend-events', { query: SpendEventsQuery, reply: SpendEventPage }, answerSpendEvents),
   ];
 }
 

@@ -1,9 +1,9 @@
+import { ForecastList, LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
 import type { Request } from 'express';
 import type { Account } from '#db/fold/account.ts';
 import { isActiveKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
-import { type ForecastList, type LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
@@ -21,28 +21,42 @@ type Subject = { limits: SubjectLimits; keyName: string | null };
 /** Routes for limits, as enforced, and for their forecasts. */
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/limits', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
-      const listed = await listLimits(relay, reads, request, who);
-      if (listed instanceof ApiError) return listed;
-      return { object: 'list', ...listed } satisfies LimitList;
-    }),
-    route('get', '/api/v1/limits/forecasts', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
-      const listed = await listLimits(relay, reads, request, who);
-      if (listed instanceof ApiError) return listed;
-      const { data, limits_as_of: asOf } = listed;
-      const forecasts = await withReadSlot(reads, holderOf(who), () =>
-        forecastsOf(reads, data, Date.parse(asOf)),
-      );
-      if (forecasts instanceof ApiError) return forecasts;
-      return {
-        object: 'list',
-        data: data.flatMap(({ subject, meter, window }, index) => {
-          const forecast = forecasts[index] ?? null;
-          return forecast === null ? [] : [{ subject, meter, window, ...forecast }];
-        }),
-        forecast_as_of: asOf,
-      } satisfies ForecastList;
-    }),
+    route(
+      'get',
+      '/api/v1/limits',
+      'usage:read',
+      ANY_ROLE,
+      { query: LimitsQuery, reply: LimitList },
+      async ({ request }, who) => {
+        const listed = await listLimits(relay, reads, request, who);
+        if (listed instanceof ApiError) return listed;
+        return { object: 'list', ...listed } satisfies LimitList;
+      },
+    ),
+    route(
+      'get',
+      '/api/v1/limits/forecasts',
+      'usage:read',
+      ANY_ROLE,
+      { query: LimitsQuery, reply: ForecastList },
+      async ({ request }, who) => {
+        const listed = await listLimits(relay, reads, request, who);
+        if (listed instanceof ApiError) return listed;
+        const { data, limits_as_of: asOf } = listed;
+        const forecasts = await withReadSlot(reads, holderOf(who), () =>
+          forecastsOf(reads, data, Date.parse(asOf)),
+        );
+        if (forecasts instanceof ApiError) return forecasts;
+        return {
+          object: 'list',
+          data: data.flatMap(({ subject, meter, window }, index) => {
+            const forecast = forecasts[index] ?? null;
+            return forecast === null ? [] : [{ subject, meter, window, ...forecast }];
+          }),
+          forecast_as_of: asOf,
+        } satisfies ForecastList;
+      },
+    ),
   ];
 }
 

@@ -79,7 +79,7 @@ export function receiptRoutes({
       '/api/v1/requests/:request/receipt',
       'usage:read',
       ANY_ROLE,
-      null,
+      { query: ReceiptQuery, reply: z.looseObject({}) },
       ({ request, response }, who) => {
         const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
         return withReadSlot(reads, reader.holder, () => answerReceipt(receipts, reader));

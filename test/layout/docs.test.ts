@@ -9,6 +9,7 @@ import { API_ERRORS } from '#server/errors/api-errors.ts';
 import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
 import { DAYBOOK_VARIABLES } from '#db/configuration/names.ts';
 import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker-config.ts';
+import { managementRoutes } from './api-routes.ts';
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
@@ -141,6 +142,7 @@ describe('documentation', () => {
   it('cli.md is the reference of the commands as they are; npm run docs writes it', async () => {
     const program = await buildProgram({ env: {}, out: () => undefined, err: () => undefined });
     expect(readText('docs/cli.md')).toBe(cliReference(program));
+    expect(readText('docs/management-routes.md')).toBe(managementRoutes());
   });
 
   it('audit-format.md has the columns and codes as they are; npm run docs writes them', () => {

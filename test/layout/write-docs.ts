@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { buildProgram } from '#server/cli/program.ts';
+import { managementRoutes } from './api-routes.ts';
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
@@ -12,6 +13,8 @@ import { ROOT } from './source.ts';
 const ignore = (): void => undefined;
 const program = await buildProgram({ env: {}, out: ignore, err: ignore });
 writeFileSync(path.join(ROOT, 'docs/cli.md'), cliReference(program));
+
+writeFileSync(path.join(ROOT, 'docs/management-routes.md'), managementRoutes());
 
 const protocols = path.join(ROOT, 'docs/protocols.md');
 writeFileSync(protocols, withProtocolTables(readFileSync(protocols, 'utf8')));

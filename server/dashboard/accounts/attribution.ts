@@ -1,3 +1,13 @@
+import { ChangeReply } from '#server/contract/parts.ts';
+import {
+  type AttributionName,
+  AttributionNames,
+  AttributionSummary,
+  COUNTED_VALUES_MAX,
+  DestroyedAttribution,
+  EraseAttribution,
+  LookUpAttribution,
+} from '#server/contract/attribution.ts';
 import type { ClientBase } from 'pg';
 import type { z } from 'zod';
 import type { Named } from '#db/attribution/keys.ts';
@@ -5,15 +15,6 @@ import { findPseudonym, nameKey, readAccountKey, readNames } from '#db/attributi
 import { countValues, readAccountKeys, readErased } from '#db/attribution/store.ts';
 import { type MasterKeys, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
-import {
-  type AttributionName,
-  type AttributionNames,
-  type AttributionSummary,
-  COUNTED_VALUES_MAX,
-  type DestroyedAttribution,
-  EraseAttribution,
-  LookUpAttribution,
-} from '#server/contract/attribution.ts';
 import { AttributionControl } from '#server/control/attribution-control.ts';
 import type { Change } from '#server/control/change.ts';
 import { makeChange } from '#server/dashboard/change.ts';
@@ -57,7 +58,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/attribution',
       'accounts:read',
       CALLERS,
-      null,
+      { reply: AttributionSummary },
       async ({ params }, who) => {
         const account = accountOf(params, who);
         if (account instanceof ApiError) return account;
@@ -77,7 +78,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/attribution',
       'accounts:read',
       CALLERS,
-      LookUpAttribution,
+      { body: LookUpAttribution, reply: AttributionNames },
       async ({ body: { wanted }, params }, who) => {
         const account = accountOf(params, who);
         if (account instanceof ApiError) return account;
@@ -92,7 +93,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/attribution/erase',
       'accounts:write',
       CALLERS,
-      EraseAttribution,
+      { body: EraseAttribution, reply: ChangeReply },
       async ({ body, params }, who) => {
         const account = accountOf(params, who);
         if (account instanceof ApiError) return account;
@@ -106,7 +107,7 @@ export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/attribution/destroy-key',
       'accounts:write',
       ADMINISTRATORS,
-      null,
+      { reply: DestroyedAttribution },
       async ({ params }, who) => {
         const account = accountOf(params, who);
         return account instanceof ApiError

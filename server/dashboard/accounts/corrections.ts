@@ -1,5 +1,6 @@
+import { ChangeReply } from '#server/contract/parts.ts';
+import { CorrectRequest, CorrectionList } from '#server/contract/requests.ts';
 import type { Corrections } from '#db/events/usage-events.ts';
-import { CorrectRequest } from '#server/contract/requests.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, ADMINISTRATORS_AND_AUDITORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
 import { holderOf, UUID, withReadSlot } from '#server/read/api.ts';
@@ -19,7 +20,7 @@ export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/corrections',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: CorrectionList },
       async ({ params }, who) => {
         const account = relay.readModel.account(params['account'] ?? '');
         if (!account) return new ApiError('not_found');
@@ -35,7 +36,7 @@ export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/requests/:request/corrections',
       'usage:write',
       ADMINISTRATORS,
-      CorrectRequest,
+      { body: CorrectRequest, reply: ChangeReply },
       async ({ body, params }, { actor }) => {
         const request = params['request'] ?? '';
         if (!UUID.test(request)) return new ApiError('not_found');

@@ -1,18 +1,23 @@
-import type { Account } from '#db/fold/account.ts';
-import { ADJUSTMENTS, listAdjustments } from '#server/dashboard/accounts/adjustments.ts';
-import { listTopUps } from '#server/dashboard/accounts/top-ups.ts';
-import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/list.ts';
-import { parseId, makeChange } from '#server/dashboard/change.ts';
+import { ChangeReply } from '#server/contract/parts.ts';
 import {
-  type AccountList,
+  AccountList,
+  AccountRow,
   AccountsQuery,
   AdjustUsage,
+  AdjustmentList,
   CreateAccount,
   PutOverride,
   PutParent,
   PutPlan,
   TopUp,
+  TopUpList,
+  CreatedAccount,
 } from '#server/contract/accounts.ts';
+import type { Account } from '#db/fold/account.ts';
+import { ADJUSTMENTS, listAdjustments } from '#server/dashboard/accounts/adjustments.ts';
+import { listTopUps } from '#server/dashboard/accounts/top-ups.ts';
+import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/list.ts';
+import { parseId, makeChange } from '#server/dashboard/change.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -60,7 +65,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts',
       'accounts:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { query: AccountsQuery, reply: AccountList },
       async ({ request }, who) => {
         const query = readQuery(AccountsQuery, request.url);
         if (query instanceof ApiError) return query;
@@ -76,7 +81,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account',
       'accounts:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: AccountRow },
       async ({ params }, who) => {
         const account = readModel.account(params['account'] ?? '');
         if (!account) return new ApiError('not_found');
@@ -91,7 +96,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts',
       'accounts:write',
       ADMINISTRATORS,
-      CreateAccount,
+      { body: CreateAccount, reply: CreatedAccount },
       async ({ body }, who) => {
         const made = await makeChange(dashboard, who, (control) =>
           control.createAccount(body.name, body.plan),
@@ -105,7 +110,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/suspend',
       'accounts:write',
       ADMINISTRATORS,
-      null,
+      { reply: ChangeReply },
       ({ params }, who) => change(params, who, (control, account) => control.suspendAccount(account)),
     ),
 
@@ -114,7 +119,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/reinstate',
       'accounts:write',
       ADMINISTRATORS,
-      null,
+      { reply: ChangeReply },
       ({ params }, who) => change(params, who, (control, account) => control.reinstateAccount(account)),
     ),
 
@@ -123,7 +128,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/plan',
       'accounts:write',
       ADMINISTRATORS,
-      PutPlan,
+      { body: PutPlan, reply: ChangeReply },
       ({ body, params }, who) =>
         change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),
     ),
@@ -133,7 +138,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/parent',
       'accounts:write',
       ADMINISTRATORS,
-      PutParent,
+      { body: PutParent, reply: ChangeReply },
       async ({ body, params }, who) => {
         const parent = body.parent === null ? null : readModel.account(body.parent);
         if (parent === undefined) return new ApiError('not_found', { param: 'parent' });
@@ -146,7 +151,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/top-ups',
       'usage:write',
       ADMINISTRATORS,
-      TopUp,
+      { body: TopUp, reply: ChangeReply },
       ({ body, params }, who) =>
         change(params, who, (control, account) =>
           control.topUp(account, { amount: body.amount_nanousd, reference: body.reference }),
@@ -158,7 +163,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/top-ups',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: TopUpList },
       async ({ params }, who) => {
         const account = readModel.account(params['account'] ?? '');
         if (!account) return new ApiError('not_found');
@@ -174,7 +179,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/override',
       'accounts:write',
       ADMINISTRATORS,
-      PutOverride,
+      { body: PutOverride, reply: ChangeReply },
       ({ body, params }, who) =>
         change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
     ),
@@ -184,7 +189,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/adjustments',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: AdjustmentList },
       async ({ params }, who) => {
         const account = readModel.account(params['account'] ?? '');
         if (!account) return new ApiError('not_found');
@@ -200,7 +205,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/accounts/:account/adjustments',
       'usage:write',
       ADMINISTRATORS,
-      AdjustUsage,
+      { body: AdjustUsage, reply: ChangeReply },
       async ({ body, params }, who) => {
         const account = readModel.account(params['account'] ?? '');
         // Only reported usage can be given back, and the page shows usage of a moment ago.

@@ -1,16 +1,20 @@
+import {
+  CheckLine,
+  CheckReceipt,
+  CheckpointPage,
+  CheckpointsQuery,
+  Checks,
+  PastState,
+  Proof,
+  ReceiptCheckResult,
+  StartCheck,
+  StateQuery,
+} from '#server/contract/audit.ts';
 import type { ClientBase } from 'pg';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { listCheckpoints, readProof } from '#server/dashboard/audit/proof.ts';
 import { checkReceipt } from '#server/dashboard/audit/receipt.ts';
 import { readMoment, readState } from '#server/dashboard/audit/state.ts';
-import {
-  StartCheck,
-  type CheckLine,
-  CheckpointsQuery,
-  CheckReceipt,
-  type Proof,
-  StateQuery,
-} from '#server/contract/audit.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit/reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
@@ -38,7 +42,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       '/api/v1/audit/proof',
       'audit:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: Proof },
       async (_call, who) => {
         // Of a verifier key the name is what stands before its first "+".
         const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
@@ -52,7 +56,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       '/api/v1/audit/checkpoints',
       'audit:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { query: CheckpointsQuery, reply: CheckpointPage },
       ({ request }, who) => {
         const query = readQuery(CheckpointsQuery, request.url);
         return query instanceof ApiError
@@ -62,8 +66,13 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
     ),
 
     // A receipt contains only what its holder has already, so every role may verify one.
-    route('post', '/api/v1/audit/receipt', 'audit:read', ANY_ROLE, CheckReceipt, ({ body }, who) =>
-      readLog(who, (client) => checkReceipt(client, body.receipt)),
+    route(
+      'post',
+      '/api/v1/audit/receipt',
+      'audit:read',
+      ANY_ROLE,
+      { body: CheckReceipt, reply: ReceiptCheckResult },
+      ({ body }, who) => readLog(who, (client) => checkReceipt(client, body.receipt)),
     ),
 
     route(
@@ -71,7 +80,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       '/api/v1/audit/state',
       'audit:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { query: StateQuery, reply: PastState },
       ({ request }, who) => {
         const query = readQuery(StateQuery, request.url);
         if (query instanceof ApiError) return Promise.resolve(query);
@@ -89,7 +98,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       },
     ),
 
-    route('get', '/api/v1/audit/checks', 'audit:read', ADMINISTRATORS_AND_AUDITORS, null, () =>
+    route('get', '/api/v1/audit/checks', 'audit:read', ADMINISTRATORS_AND_AUDITORS, { reply: Checks }, () =>
       checks.read(),
     ),
 
@@ -98,7 +107,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       '/api/v1/audit/checks',
       'audit:read',
       ADMINISTRATORS_AND_AUDITORS,
-      StartCheck,
+      { body: StartCheck, reply: CheckLine, type: 'application/x-ndjson' },
       async ({ body, response }, who) => {
         const left = new AbortController();
         response.once('close', () => left.abort());

@@ -1,4 +1,4 @@
-import { type BacktestStep, StartBacktest } from '#server/contract/backtest.ts';
+import { BacktestStep, StartBacktest } from '#server/contract/backtest.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -14,7 +14,7 @@ export function backtestRoutes({ backtests }: Dashboard): ApiRoute[] {
       '/api/v1/backtests',
       'plans:read',
       ADMINISTRATORS,
-      StartBacktest,
+      { body: StartBacktest, reply: BacktestStep, type: 'application/x-ndjson' },
       async ({ body, response }, who) => {
         const left = new AbortController();
         response.once('close', () => left.abort());

@@ -1,13 +1,23 @@
 import type { AuditReader } from '#server/dashboard/audit/reader.ts';
-import { EventsQuery } from '#server/contract/events.ts';
+import { EventPage, EventRow, EventsQuery } from '#server/contract/events.ts';
 import { exportEvents } from '#server/dashboard/events/export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/events/list.ts';
-import { type ApiCall, type ApiRoute, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import {
+  type ApiCall,
+  type ApiRoute,
+  ANY_ROLE,
+  type Contract,
+  route,
+  scopeOfMember,
+} from '#server/dashboard/gate.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery, invalidParameter } from '#server/read/query.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+
+/** Lines of events, the last of which says where the export ended. */
+const EXPORT: Contract = { query: EventsQuery, reply: EventRow, type: 'application/x-ndjson' };
 
 type Asked = {
   query: EventsQuery;
@@ -21,16 +31,17 @@ type Asked = {
 export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditReader }): ApiRoute[] {
   const get = (
     path: string,
+    contract: Contract,
     answer: (asked: Asked, call: ApiCall<undefined>, who: Caller) => Promise<object | ApiError | null>,
   ): ApiRoute =>
-    route('get', path, 'audit:read', ANY_ROLE, null, (call, who) => {
+    route('get', path, 'audit:read', ANY_ROLE, contract, (call, who) => {
       const asked = readAsked(call.request.url);
       return asked instanceof ApiError
         ? Promise.resolve(asked)
         : withReadSlot(reads, holderOf(who), () => answer(asked, call, who));
     });
   return [
-    get('/api/v1/events', async ({ query, cursor }, _call, who) => {
+    get('/api/v1/events', { query: EventsQuery, reply: EventPage }, async ({ query, cursor }, _call, who) => {
       // Recorded first, so that the list includes it.
       const refusal = await audit.noteListing(who);
       if (refusal) return refusal;
@@ -39,7 +50,7 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditRe
       );
       return read instanceof ApiError ? read : read.found;
     }),
-    get('/api/v1/events.ndjson', ({ query, cursor }, { response }, who) =>
+    get('/api/v1/events.ndjson', EXPORT, ({ query, cursor }, { response }, who) =>
       exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response, (from, to) =>
         audit.note(who, { what: 'export', from, to }),
       ),

@@ -1,16 +1,19 @@
-import { isIP } from 'node:net';
-import type { Key } from '#db/fold/key.ts';
-import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { findKey, makeChange } from '#server/dashboard/change.ts';
+import { ChangeReply } from '#server/contract/parts.ts';
 import {
   ChangeKey,
   CheckKey,
   CreateKey,
-  type KeyList,
-  type CreatedKey,
+  CreatedKey,
+  KeyCheckResult,
+  KeyList,
+  KeyRow,
   KeysQuery,
   RotateKey,
 } from '#server/contract/keys.ts';
+import { isIP } from 'node:net';
+import type { Key } from '#db/fold/key.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { findKey, makeChange } from '#server/dashboard/change.ts';
 import { type ApiRoute, CALLERS, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
 import { checkKey } from '#server/dashboard/keys/check.ts';
@@ -48,19 +51,26 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/keys', 'keys:read', ANY_ROLE, null, async ({ request }, who) => {
-      const query = readQuery(KeysQuery, request.url);
-      if (query instanceof ApiError) return query;
-      const { account } = scopeOfMember(who);
-      if (account !== null && query.account !== undefined && query.account !== account)
-        return new ApiError('not_found');
-      const { keys, omitted } = chooseKeys(readModel, account ?? query.account ?? null, query.search ?? '');
-      const described = await describe(keys, who);
-      if (described instanceof ApiError) return described;
-      return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
-    }),
+    route(
+      'get',
+      '/api/v1/keys',
+      'keys:read',
+      ANY_ROLE,
+      { query: KeysQuery, reply: KeyList },
+      async ({ request }, who) => {
+        const query = readQuery(KeysQuery, request.url);
+        if (query instanceof ApiError) return query;
+        const { account } = scopeOfMember(who);
+        if (account !== null && query.account !== undefined && query.account !== account)
+          return new ApiError('not_found');
+        const { keys, omitted } = chooseKeys(readModel, account ?? query.account ?? null, query.search ?? '');
+        const described = await describe(keys, who);
+        if (described instanceof ApiError) return described;
+        return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
+      },
+    ),
 
-    route('get', '/api/v1/keys/:key', 'keys:read', ANY_ROLE, null, async ({ params }, who) => {
+    route('get', '/api/v1/keys/:key', 'keys:read', ANY_ROLE, { reply: KeyRow }, async ({ params }, who) => {
       const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const described = await describe([key], who);
@@ -68,27 +78,34 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       return described.data[0] ?? new ApiError('not_found');
     }),
 
-    route('post', '/api/v1/keys', 'keys:write', CALLERS, CreateKey, async ({ body }, who) => {
-      const account = readModel.account(body.account ?? who.ownAccount ?? '');
-      if (!account || (who.role === 'member' && account.id !== who.ownAccount))
-        return new ApiError('not_found', { param: 'account' });
-      const { name, expires_at, terms = {} } = body;
-      const expiresAt = expires_at === undefined ? null : new Date(expires_at);
-      return made(
-        await makeChange(dashboard, who, (control) =>
-          counter.create(account.id, (existing) =>
-            control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms, existing }),
+    route(
+      'post',
+      '/api/v1/keys',
+      'keys:write',
+      CALLERS,
+      { body: CreateKey, reply: CreatedKey },
+      async ({ body }, who) => {
+        const account = readModel.account(body.account ?? who.ownAccount ?? '');
+        if (!account || (who.role === 'member' && account.id !== who.ownAccount))
+          return new ApiError('not_found', { param: 'account' });
+        const { name, expires_at, terms = {} } = body;
+        const expiresAt = expires_at === undefined ? null : new Date(expires_at);
+        return made(
+          await makeChange(dashboard, who, (control) =>
+            counter.create(account.id, (existing) =>
+              control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms, existing }),
+            ),
           ),
-        ),
-      );
-    }),
+        );
+      },
+    ),
 
     route(
       'post',
       '/api/v1/keys/:key/rotate',
       'keys:write',
       CALLERS,
-      RotateKey,
+      { body: RotateKey, reply: CreatedKey },
       async ({ body, params }, who) => {
         const key = findKey(dashboard, who, params);
         if (key instanceof ApiError) return key;
@@ -100,40 +117,61 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('post', '/api/v1/keys/:key/leaked', 'keys:write', CALLERS, null, async ({ params }, who) => {
-      const key = findKey(dashboard, who, params);
-      if (key instanceof ApiError) return key;
-      return made(await makeChange(dashboard, who, (control) => control.replaceLeaked(pepper, key.id)));
-    }),
+    route(
+      'post',
+      '/api/v1/keys/:key/leaked',
+      'keys:write',
+      CALLERS,
+      { reply: CreatedKey },
+      async ({ params }, who) => {
+        const key = findKey(dashboard, who, params);
+        if (key instanceof ApiError) return key;
+        return made(await makeChange(dashboard, who, (control) => control.replaceLeaked(pepper, key.id)));
+      },
+    ),
 
-    route('post', '/api/v1/keys/:key/revoke', 'keys:write', CALLERS, null, async ({ params }, who) => {
-      const key = findKey(dashboard, who, params);
-      return key instanceof ApiError
-        ? key
-        : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
-    }),
+    route(
+      'post',
+      '/api/v1/keys/:key/revoke',
+      'keys:write',
+      CALLERS,
+      { reply: ChangeReply },
+      async ({ params }, who) => {
+        const key = findKey(dashboard, who, params);
+        return key instanceof ApiError
+          ? key
+          : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
+      },
+    ),
 
-    route('patch', '/api/v1/keys/:key', 'keys:write', CALLERS, ChangeKey, async ({ body, params }, who) => {
-      const key = findKey(dashboard, who, params);
-      if (key instanceof ApiError) return key;
-      const { name, terms, expires_at, windows } = body;
-      const expiresAt = typeof expires_at === 'string' ? new Date(expires_at) : expires_at;
-      const isRestriction = terms !== undefined || expires_at !== undefined || windows === 'reset';
-      const restriction = { set: terms ?? {}, drop: [], clear: terms !== undefined, expiresAt, windows };
-      return makeChange(dashboard, who, (control) =>
-        control.changeKey(key.id, {
-          ...(name === undefined ? {} : { name }),
-          ...(isRestriction ? { restriction } : {}),
-        }),
-      );
-    }),
+    route(
+      'patch',
+      '/api/v1/keys/:key',
+      'keys:write',
+      CALLERS,
+      { body: ChangeKey, reply: ChangeReply },
+      async ({ body, params }, who) => {
+        const key = findKey(dashboard, who, params);
+        if (key instanceof ApiError) return key;
+        const { name, terms, expires_at, windows } = body;
+        const expiresAt = typeof expires_at === 'string' ? new Date(expires_at) : expires_at;
+        const isRestriction = terms !== undefined || expires_at !== undefined || windows === 'reset';
+        const restriction = { set: terms ?? {}, drop: [], clear: terms !== undefined, expiresAt, windows };
+        return makeChange(dashboard, who, (control) =>
+          control.changeKey(key.id, {
+            ...(name === undefined ? {} : { name }),
+            ...(isRestriction ? { restriction } : {}),
+          }),
+        );
+      },
+    ),
 
     route(
       'post',
       '/api/v1/keys/:key/check',
       'keys:read',
       ANY_ROLE,
-      CheckKey,
+      { body: CheckKey, reply: KeyCheckResult },
       async ({ body, params }, who) => {
         const key = findKey(dashboard, who, params);
         if (key instanceof ApiError) return key;

@@ -1,10 +1,11 @@
-import { type ManagementKey, managementKeyState } from '#db/fold/management-key.ts';
 import {
   CreateManagementKey,
-  type CreatedManagementKey,
-  type ManagementKeyList,
+  CreatedManagementKey,
+  ManagementKeyList,
   type ManagementKeyRow,
 } from '#server/contract/keys.ts';
+import { ChangeReply } from '#server/contract/parts.ts';
+import { type ManagementKey, managementKeyState } from '#db/fold/management-key.ts';
 import { ManagementKeyControl } from '#server/control/management-key-control.ts';
 import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import { makeChange } from '#server/dashboard/change.ts';
@@ -43,39 +44,51 @@ export function managementKeyRoutes(dashboard: Dashboard): ApiRoute[] {
   };
 
   return [
-    memberRoute('get', '/api/v1/management-keys', ANY_ROLE, null, async (_call, who) => {
-      if (!readModel.isCurrent()) return STALE;
-      const now = new Date(readModel.nowMs());
-      const keys = [...readModel.managementKeys.all].filter((key) => sees(who, key));
-      const listed = keys.slice(-KEYS_LISTED_MAX).toReversed();
-      return {
-        object: 'list',
-        data: listed.map((key) => row(key, now)),
-        rows_omitted: keys.length - listed.length,
-      } satisfies ManagementKeyList;
-    }),
+    memberRoute(
+      'get',
+      '/api/v1/management-keys',
+      ANY_ROLE,
+      { reply: ManagementKeyList },
+      async (_call, who) => {
+        if (!readModel.isCurrent()) return STALE;
+        const now = new Date(readModel.nowMs());
+        const keys = [...readModel.managementKeys.all].filter((key) => sees(who, key));
+        const listed = keys.slice(-KEYS_LISTED_MAX).toReversed();
+        return {
+          object: 'list',
+          data: listed.map((key) => row(key, now)),
+          rows_omitted: keys.length - listed.length,
+        } satisfies ManagementKeyList;
+      },
+    ),
 
-    memberRoute('post', '/api/v1/management-keys', CALLERS, CreateManagementKey, async ({ body }, who) => {
-      const { name, scopes, account = who.ownAccount, expires_at: expires } = body;
-      if (who.role === 'member' && account !== who.ownAccount)
-        return new ApiError('not_found', { param: 'account' });
-      if (account !== null && !readModel.account(account))
-        return new ApiError('not_found', { param: 'account' });
-      const expiresAt = expires === undefined ? null : new Date(expires);
-      const ref = account === null ? null : { id: account };
-      const made = await makeChange(dashboard, who, (control) =>
-        new ManagementKeyControl(control).create(pepper, { name, scopes, account: ref, expiresAt }),
-      );
-      if (made instanceof ApiError) return made;
-      const { id, secret, event } = made;
-      return { object: 'management_key', id, secret, event } satisfies CreatedManagementKey;
-    }),
+    memberRoute(
+      'post',
+      '/api/v1/management-keys',
+      CALLERS,
+      { body: CreateManagementKey, reply: CreatedManagementKey },
+      async ({ body }, who) => {
+        const { name, scopes, account = who.ownAccount, expires_at: expires } = body;
+        if (who.role === 'member' && account !== who.ownAccount)
+          return new ApiError('not_found', { param: 'account' });
+        if (account !== null && !readModel.account(account))
+          return new ApiError('not_found', { param: 'account' });
+        const expiresAt = expires === undefined ? null : new Date(expires);
+        const ref = account === null ? null : { id: account };
+        const made = await makeChange(dashboard, who, (control) =>
+          new ManagementKeyControl(control).create(pepper, { name, scopes, account: ref, expiresAt }),
+        );
+        if (made instanceof ApiError) return made;
+        const { id, secret, event } = made;
+        return { object: 'management_key', id, secret, event } satisfies CreatedManagementKey;
+      },
+    ),
 
     memberRoute(
       'post',
       '/api/v1/management-keys/:management_key/revoke',
       CALLERS,
-      null,
+      { reply: ChangeReply },
       ({ params }, who) => {
         const key = readModel.managementKeys.get(params['management_key'] ?? '');
         if (!key || !sees(who, key)) return Promise.resolve(NOT_FOUND);

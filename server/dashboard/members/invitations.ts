@@ -1,8 +1,9 @@
+import { ChangeReply, longListOf } from '#server/contract/parts.ts';
+import { CreateInvitation, CreatedLink, InvitationRow } from '#server/contract/members.ts';
 import { publicId } from '#db/ids.ts';
 import { deleteInvitation, listInvitations } from '#db/members/links.ts';
 import { lockAdministrators } from '#db/members/members.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { CreateInvitation, type InvitationRow } from '#server/contract/members.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
@@ -23,18 +24,24 @@ export function invitationRoutes(dashboard: Dashboard): ApiRoute[] {
 }
 
 function listOpenInvitations({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
-  return memberRoute('get', '/api/v1/invitations', ADMINISTRATORS_AND_AUDITORS, null, async () => {
-    const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
-    const data = invitations.map(({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
-      id,
-      account,
-      account_name: account === null ? null : (readModel.account(account)?.name ?? null),
-      role,
-      created_at: createdAt.toISOString(),
-      expires_at: expiresAt.toISOString(),
-    }));
-    return { object: 'list', data, rows_omitted: omitted };
-  });
+  return memberRoute(
+    'get',
+    '/api/v1/invitations',
+    ADMINISTRATORS_AND_AUDITORS,
+    { reply: longListOf(InvitationRow) },
+    async () => {
+      const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
+      const data = invitations.map(({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
+        id,
+        account,
+        account_name: account === null ? null : (readModel.account(account)?.name ?? null),
+        role,
+        created_at: createdAt.toISOString(),
+        expires_at: expiresAt.toISOString(),
+      }));
+      return { object: 'list', data, rows_omitted: omitted };
+    },
+  );
 }
 
 function createInvitation(dashboard: Dashboard): ApiRoute {
@@ -47,7 +54,7 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
     'post',
     '/api/v1/invitations',
     ADMINISTRATORS,
-    CreateInvitation,
+    { body: CreateInvitation, reply: CreatedLink },
     async ({ body, request }, { actor, member }) => {
       const { account, role, email } = body;
       if (account !== null && !readModel.account(account))
@@ -88,7 +95,7 @@ function revokeInvitation({ control, relay: { readModel } }: Dashboard): ApiRout
     'delete',
     '/api/v1/invitations/:invitation',
     ADMINISTRATORS,
-    null,
+    { reply: ChangeReply },
     async ({ params }, { actor }) => {
       const invitation = parseId(params, 'invitation');
       if (invitation instanceof ApiError) return invitation;

@@ -1,7 +1,8 @@
+import { ChangeReply, longListOf } from '#server/contract/parts.ts';
+import { ChangeMember, CreatedLink, MemberRow, MembersQuery } from '#server/contract/members.ts';
 import type { Member } from '#db/fold/member.ts';
 import { memberById, readEmails } from '#db/members/members.ts';
 import { lastSeen } from '#db/members/sessions.ts';
-import { ChangeMember, type MemberRow } from '#server/contract/members.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
@@ -47,22 +48,29 @@ function listMembers({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
     }));
   }
 
-  return route('get', '/api/v1/members', 'accounts:read', ANY_ROLE, null, async ({ request }, who) => {
-    const filter = request.query['account'];
-    const scope = scopeOfMember(who);
-    const members = [...readModel.members].filter(
-      ({ state, account }) =>
-        state === 'active' &&
-        (scope.account === null || account === scope.account) &&
-        (filter === undefined || account === filter),
-    );
-    const listed = members.slice(-MEMBERS_LISTED_MAX);
-    return {
-      object: 'list',
-      data: await rows(listed, who.role !== 'auditor'),
-      rows_omitted: members.length - listed.length,
-    };
-  });
+  return route(
+    'get',
+    '/api/v1/members',
+    'accounts:read',
+    ANY_ROLE,
+    { query: MembersQuery, reply: longListOf(MemberRow) },
+    async ({ request }, who) => {
+      const filter = request.query['account'];
+      const scope = scopeOfMember(who);
+      const members = [...readModel.members].filter(
+        ({ state, account }) =>
+          state === 'active' &&
+          (scope.account === null || account === scope.account) &&
+          (filter === undefined || account === filter),
+      );
+      const listed = members.slice(-MEMBERS_LISTED_MAX);
+      return {
+        object: 'list',
+        data: await rows(listed, who.role !== 'auditor'),
+        rows_omitted: members.length - listed.length,
+      };
+    },
+  );
 }
 
 function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRoute {
@@ -70,7 +78,7 @@ function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRout
     'patch',
     '/api/v1/members/:member',
     ADMINISTRATORS,
-    ChangeMember,
+    { body: ChangeMember, reply: ChangeReply },
     async ({ body, params }, who) => {
       const member = parseId(params, 'member');
       if (member instanceof ApiError) return member;
@@ -82,13 +90,19 @@ function changeMemberRole({ control, relay: { readModel } }: Dashboard): ApiRout
 }
 
 function deleteMember({ control, relay: { readModel } }: Dashboard): ApiRoute {
-  return memberRoute('delete', '/api/v1/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
-    const member = parseId(params, 'member');
-    if (member instanceof ApiError) return member;
-    return change({ control, readModel }, who.actor, (writer, client) =>
-      removeMember(writer, client, member),
-    );
-  });
+  return memberRoute(
+    'delete',
+    '/api/v1/members/:member',
+    ADMINISTRATORS,
+    { reply: ChangeReply },
+    async ({ params }, who) => {
+      const member = parseId(params, 'member');
+      if (member instanceof ApiError) return member;
+      return change({ control, readModel }, who.actor, (writer, client) =>
+        removeMember(writer, client, member),
+      );
+    },
+  );
 }
 
 function createResetLink(dashboard: Dashboard): ApiRoute {
@@ -101,7 +115,7 @@ function createResetLink(dashboard: Dashboard): ApiRoute {
     'post',
     '/api/v1/members/:member/reset',
     ADMINISTRATORS,
-    null,
+    { reply: CreatedLink },
     async ({ params, request }, who) => {
       const member = parseId(params, 'member');
       if (member instanceof ApiError) return member;

@@ -1,4 +1,5 @@
-import type { ModelRow } from '#server/contract/models.ts';
+import { listOf } from '#server/contract/parts.ts';
+import { ModelRow } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
 import { authorizePrice } from '#server/access/authorize-price.ts';
@@ -12,24 +13,31 @@ const NO_ACCOUNT = new ApiError('not_allowed', {
 /** Route for the models that the member's account may use, with prices. A key may be restricted to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/models', 'prices:read', ANY_ROLE, null, async (_call, { ownAccount: id }) => {
-      if (id === null) return NO_ACCOUNT;
-      const account = readModel.account(id);
-      if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
-      const access = readModel.accountAccess(account);
-      const pricing = pricingOf(readModel, id);
-      const limits = access?.limits ? [access.limits] : [];
-      const mayUse = (model: string): boolean =>
-        (access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true))) &&
-        authorizePrice(callPriceOf(readModel, pricing, model), pricing, limits) === null;
-      const data = (await modelList.read())
-        .filter(({ model }) => mayUse(model))
-        .map(({ model, upstream }): ModelRow => ({
-          id: model,
-          upstream,
-          price: termsForPlan(readModel.prices, pricing, model),
-        }));
-      return { object: 'list', data };
-    }),
+    route(
+      'get',
+      '/api/v1/models',
+      'prices:read',
+      ANY_ROLE,
+      { reply: listOf(ModelRow) },
+      async (_call, { ownAccount: id }) => {
+        if (id === null) return NO_ACCOUNT;
+        const account = readModel.account(id);
+        if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
+        const access = readModel.accountAccess(account);
+        const pricing = pricingOf(readModel, id);
+        const limits = access?.limits ? [access.limits] : [];
+        const mayUse = (model: string): boolean =>
+          (access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true))) &&
+          authorizePrice(callPriceOf(readModel, pricing, model), pricing, limits) === null;
+        const data = (await modelList.read())
+          .filter(({ model }) => mayUse(model))
+          .map(({ model, upstream }): ModelRow => ({
+            id: model,
+            upstream,
+            price: termsForPlan(readModel.prices, pricing, model),
+          }));
+        return { object: 'list', data };
+      },
+    ),
   ];
 }

@@ -1,5 +1,6 @@
+import { ChangeReply, listOf } from '#server/contract/parts.ts';
+import { ImportPrices, PriceImportResult, PriceRow, PutPrice } from '#server/contract/models.ts';
 import { makeChange } from '#server/dashboard/change.ts';
-import { ImportPrices, type PriceRow, type PriceImportResult, PutPrice } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import { unavailable } from '#server/read/store.ts';
@@ -12,29 +13,43 @@ const STALE = unavailable('Price data');
 export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel } = dashboard.relay;
   return [
-    route('get', '/api/v1/prices', 'prices:read', ADMINISTRATORS_AND_AUDITORS, null, async () => {
-      if (!readModel.isCurrent()) return STALE;
-      const data = readModel.prices.all.map(({ pattern, plan, terms, source, version }): PriceRow => ({
-        model: pattern,
-        plan,
-        ...terms,
-        source,
-        version,
-      }));
-      return { object: 'list', data };
-    }),
+    route(
+      'get',
+      '/api/v1/prices',
+      'prices:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: listOf(PriceRow) },
+      async () => {
+        if (!readModel.isCurrent()) return STALE;
+        const data = readModel.prices.all.map(({ pattern, plan, terms, source, version }): PriceRow => ({
+          model: pattern,
+          plan,
+          ...terms,
+          source,
+          version,
+        }));
+        return { object: 'list', data };
+      },
+    ),
 
-    route('put', '/api/v1/prices', 'prices:write', ADMINISTRATORS, PutPrice, ({ body }, who) => {
-      const { model, plan, ...terms } = body;
-      return makeChange(dashboard, who, (control) => control.setPrice(model, terms, plan));
-    }),
+    route(
+      'put',
+      '/api/v1/prices',
+      'prices:write',
+      ADMINISTRATORS,
+      { body: PutPrice, reply: ChangeReply },
+      ({ body }, who) => {
+        const { model, plan, ...terms } = body;
+        return makeChange(dashboard, who, (control) => control.setPrice(model, terms, plan));
+      },
+    ),
 
     route(
       'post',
       '/api/v1/prices/import',
       'prices:write',
       ADMINISTRATORS,
-      ImportPrices,
+      { body: ImportPrices, reply: PriceImportResult },
       async ({ body }, who) => {
         const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
         // Some megabytes that a server needs for this alone.

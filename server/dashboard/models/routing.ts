@@ -1,5 +1,6 @@
+import { ChangeReply, listOf } from '#server/contract/parts.ts';
+import { DefineModel, ModelRoute, RetireModel } from '#server/contract/models.ts';
 import { makeChange } from '#server/dashboard/change.ts';
-import { DefineModel, type ModelRoute, RetireModel } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import { unavailable } from '#server/read/store.ts';
@@ -17,21 +18,28 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
     relay: { readModel },
   } = dashboard;
   return [
-    route('get', '/api/v1/dispatch', 'upstreams:read', ADMINISTRATORS_AND_AUDITORS, null, async () => {
-      if (!readModel.isCurrent()) return STALE;
-      const data = [...readModel.directory.models]
-        .filter(({ state }) => state === 'active')
-        .map(({ name, terms, position }): ModelRoute => ({ model: name, terms, position }))
-        .toSorted((one, other) => (one.model < other.model ? -1 : 1));
-      return { object: 'list', data };
-    }),
+    route(
+      'get',
+      '/api/v1/dispatch',
+      'upstreams:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: listOf(ModelRoute) },
+      async () => {
+        if (!readModel.isCurrent()) return STALE;
+        const data = [...readModel.directory.models]
+          .filter(({ state }) => state === 'active')
+          .map(({ name, terms, position }): ModelRoute => ({ model: name, terms, position }))
+          .toSorted((one, other) => (one.model < other.model ? -1 : 1));
+        return { object: 'list', data };
+      },
+    ),
 
     route(
       'put',
       '/api/v1/dispatch',
       'upstreams:write',
       ADMINISTRATORS,
-      DefineModel,
+      { body: DefineModel, reply: ChangeReply },
       ({ body: { model, terms } }, who) =>
         makeChange(dashboard, who, (control, client) =>
           new UpstreamControl(control, client, config).defineModel(model, terms),
@@ -43,7 +51,7 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/dispatch/retire',
       'upstreams:write',
       ADMINISTRATORS,
-      RetireModel,
+      { body: RetireModel, reply: ChangeReply },
       ({ body: { model } }, who) =>
         makeChange(dashboard, who, (control, client) =>
           new UpstreamControl(control, client, config).retireModel(model),

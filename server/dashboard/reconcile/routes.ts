@@ -1,3 +1,13 @@
+import { z } from 'zod';
+import {
+  ApplyDifferences,
+  BILL_UPLOAD_BYTES_MAX,
+  ReconciliationLine,
+  ReconciliationList,
+  ReconciliationReport,
+  ReportQuery,
+  StartReconciliation,
+} from '#server/contract/reconciliations.ts';
 import type { ClientBase } from 'pg';
 import type { Response } from 'express';
 import { cellsCsv, reportCsv } from '#db/reconcile/report/csv.ts';
@@ -5,14 +15,6 @@ import { type Report, ReportDamageError } from '#db/reconcile/report/report.ts';
 import { listReconciliations, type RecordedReconciliation } from '#db/reconcile/report/store.ts';
 import { reportText } from '#db/reconcile/report/text.ts';
 import { RECONCILIATIONS_SHOWN_MAX } from '#server/dashboard/bounds.ts';
-import {
-  ApplyDifferences,
-  BILL_UPLOAD_BYTES_MAX,
-  type ReconciliationList,
-  type ReconciliationLine,
-  ReportQuery,
-  StartReconciliation,
-} from '#server/contract/reconciliations.ts';
 import { loadReconciliation } from '#server/control/reconcile/record.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -67,7 +69,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       '/api/v1/reconciliations',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: ReconciliationList },
       async (_call, who) => {
         const found = await read(who, (client) => listReconciliations(client, RECONCILIATIONS_SHOWN_MAX));
         if (found instanceof ApiError) return found;
@@ -84,7 +86,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       '/api/v1/reconciliations/:reconciliation',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: ReconciliationReport },
       async ({ params }, who) => {
         const id = parseId(params, 'reconciliation');
         return id instanceof ApiError ? id : readReport(who, id, reconciliationReport);
@@ -96,7 +98,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       '/api/v1/reconciliations/:reconciliation/report',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { query: ReportQuery, reply: z.string(), type: 'text/csv' },
       async ({ params, request, response }, who) => {
         const id = parseId(params, 'reconciliation');
         if (id instanceof ApiError) return id;
@@ -119,7 +121,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       '/api/v1/reconciliations',
       'usage:write',
       ADMINISTRATORS,
-      StartReconciliation,
+      { body: StartReconciliation, reply: ReconciliationLine, type: 'application/x-ndjson' },
       ({ body, response }, who) => run({ kind: 'compare', start: body }, who, response),
       BILL_UPLOAD_BYTES_MAX,
     ),
@@ -129,7 +131,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       '/api/v1/reconciliations/:reconciliation/apply',
       'usage:write',
       ADMINISTRATORS,
-      ApplyDifferences,
+      { body: ApplyDifferences, reply: ReconciliationLine, type: 'application/x-ndjson' },
       async ({ body, params, response }, who) => {
         const id = parseId(params, 'reconciliation');
         return id instanceof ApiError

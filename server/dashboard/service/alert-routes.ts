@@ -1,14 +1,18 @@
+import { z } from 'zod';
+import { listOf, objectReply } from '#server/contract/parts.ts';
+import {
+  AlertRow,
+  AlertsQuery,
+  CreateDestination,
+  CreatedDestination,
+  DeliveriesQuery,
+  DeliveryRow,
+  DestinationRow,
+} from '#server/contract/alerts.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
 import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alerts.ts';
 import { parseId } from '#server/dashboard/change.ts';
-import {
-  AlertsQuery,
-  CreateDestination,
-  DeliveriesQuery,
-  type CreatedDestination,
-  type DestinationRow,
-} from '#server/contract/alerts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
   ADMINISTRATORS,
@@ -41,24 +45,37 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/alerts', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
-      const filter = readQuery(AlertsQuery, request.url);
-      if (filter instanceof ApiError) return filter;
-      const nameOf = (account: string): string | null => readModel.account(account)?.name ?? null;
-      return list(who, (client) => listAlerts(client, scopeOfMember(who).account, filter, nameOf));
-    }),
+    route(
+      'get',
+      '/api/v1/alerts',
+      'usage:read',
+      ANY_ROLE,
+      { query: AlertsQuery, reply: listOf(AlertRow) },
+      async ({ request }, who) => {
+        const filter = readQuery(AlertsQuery, request.url);
+        if (filter instanceof ApiError) return filter;
+        const nameOf = (account: string): string | null => readModel.account(account)?.name ?? null;
+        return list(who, (client) => listAlerts(client, scopeOfMember(who).account, filter, nameOf));
+      },
+    ),
 
-    route('get', '/api/v1/destinations', 'usage:read', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
-      list(who, async (client) =>
-        (await listDestinations(client)).map(
-          ({ created_at, failing_since, switched_off_at, ...destination }): DestinationRow => ({
-            ...destination,
-            created_at: created_at.toISOString(),
-            failing_since: failing_since?.toISOString() ?? null,
-            disabled_at: switched_off_at?.toISOString() ?? null,
-          }),
+    route(
+      'get',
+      '/api/v1/destinations',
+      'usage:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: listOf(DestinationRow) },
+      (_call, who) =>
+        list(who, async (client) =>
+          (await listDestinations(client)).map(
+            ({ created_at, failing_since, switched_off_at, ...destination }): DestinationRow => ({
+              ...destination,
+              created_at: created_at.toISOString(),
+              failing_since: failing_since?.toISOString() ?? null,
+              disabled_at: switched_off_at?.toISOString() ?? null,
+            }),
+          ),
         ),
-      ),
     ),
 
     route(
@@ -66,7 +83,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       '/api/v1/destinations',
       'usage:write',
       ADMINISTRATORS,
-      CreateDestination,
+      { body: CreateDestination, reply: CreatedDestination },
       async ({ body }, { actor }) => {
         const { kind, address, account, alerts, filter, allow_private: allowPrivate } = body;
         if (account !== null && !readModel.account(account))
@@ -85,7 +102,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       '/api/v1/destinations/:destination',
       'usage:write',
       ADMINISTRATORS,
-      null,
+      { reply: objectReply('destination', { id: z.string() }) },
       async ({ params }, { actor }) => {
         const id = parseId(params, 'destination');
         if (id instanceof ApiError) return id;
@@ -99,7 +116,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       '/api/v1/destinations/:destination/test',
       'usage:write',
       ADMINISTRATORS,
-      null,
+      { reply: objectReply('delivery', { id: z.string() }) },
       async ({ params }, { actor }) => {
         const id = parseId(params, 'destination');
         if (id instanceof ApiError) return id;
@@ -113,7 +130,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       '/api/v1/deliveries',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { query: DeliveriesQuery, reply: listOf(DeliveryRow) },
       async ({ request }, who) => {
         const query = readQuery(DeliveriesQuery, request.url);
         return query instanceof ApiError

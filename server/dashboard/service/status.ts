@@ -1,6 +1,6 @@
+import { Status } from '#server/contract/status.ts';
 import type { ClientBase } from 'pg';
 import { readService } from '#db/instances/service-state.ts';
-import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
@@ -21,37 +21,44 @@ type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 
 /** How the service is: its processes, its log, its tables, its upstreams. */
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/v1/status', 'audit:read', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
-      const read = await withReadSlot(reads, holderOf(who), () => reads.read(SERVICE, readStatus));
-      if (read instanceof ApiError) return read;
-      const { appender } = relay.instance;
-      return {
-        object: 'status',
-        version: VERSION,
-        ...read.found,
-        server: {
-          instance: appender.instance,
-          running: relay.running.size,
-          viewers: viewers(),
-          store: appender.mode,
-          unapplied: relay.readModel.unapplied.all
-            .slice(0, UNAPPLIED_SHOWN_MAX)
-            .map(({ subject }) => subject),
-        },
-        upstreams: listUpstreams(relay, config, performance.now()).map(
-          ({ name, source, terms: { base_url, package: pkg, models } }) => ({
-            name,
-            origin:
-              source === 'demo'
-                ? 'built in'
-                : base_url === undefined
-                  ? (pkg ?? '')
-                  : new URL(base_url).origin,
-            models,
-          }),
-        ),
-      } satisfies Status;
-    }),
+    route(
+      'get',
+      '/api/v1/status',
+      'audit:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: Status },
+      async (_call, who) => {
+        const read = await withReadSlot(reads, holderOf(who), () => reads.read(SERVICE, readStatus));
+        if (read instanceof ApiError) return read;
+        const { appender } = relay.instance;
+        return {
+          object: 'status',
+          version: VERSION,
+          ...read.found,
+          server: {
+            instance: appender.instance,
+            running: relay.running.size,
+            viewers: viewers(),
+            store: appender.mode,
+            unapplied: relay.readModel.unapplied.all
+              .slice(0, UNAPPLIED_SHOWN_MAX)
+              .map(({ subject }) => subject),
+          },
+          upstreams: listUpstreams(relay, config, performance.now()).map(
+            ({ name, source, terms: { base_url, package: pkg, models } }) => ({
+              name,
+              origin:
+                source === 'demo'
+                  ? 'built in'
+                  : base_url === undefined
+                    ? (pkg ?? '')
+                    : new URL(base_url).origin,
+              models,
+            }),
+          ),
+        } satisfies Status;
+      },
+    ),
   ];
 }
 

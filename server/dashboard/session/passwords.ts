@@ -1,8 +1,9 @@
+import { ChangeReply, objectReply } from '#server/contract/parts.ts';
+import { ChangePassword, ForgotPassword, Me, ResetPassword } from '#server/contract/session.ts';
 import { findLink, consumeLink } from '#db/members/links.ts';
 import { lockMember, memberByEmail } from '#db/members/members.ts';
 import { sendJson } from '#server/http/respond.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ChangePassword, ForgotPassword, ResetPassword } from '#server/contract/session.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { ANY_ROLE, type ApiRoute, publicRoute, memberRoute } from '#server/dashboard/gate.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
@@ -29,7 +30,7 @@ function forgotPassword(dashboard: Dashboard): ApiRoute {
   return publicRoute(
     'post',
     '/api/v1/password/forgotten',
-    ForgotPassword,
+    { body: ForgotPassword, reply: objectReply('password') },
     async ({ body, request, response }) => {
       const throttled = await signIn.throttle.count('forgotten', networkOf(request, config.trustedProxies));
       if (throttled) return throttled;
@@ -73,34 +74,39 @@ function resetPassword(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return publicRoute('post', '/api/v1/password/reset', ResetPassword, async ({ body, request, response }) => {
-    const digest = digestOf(body.secret);
-    const link = await queryAnonymously(signIn, (pool) => findLink(pool, 'reset', digest));
-    if (link instanceof ApiError) return link;
-    const member = link?.member ?? null;
-    if (member === null) return LINK_NOT_VALID;
-    const passwordHash = await signIn.passwords.hash(body.password);
-    if (passwordHash instanceof ApiError) return passwordHash;
-    const who = await signIn.sessions.whoIs(member);
-    if (who instanceof ApiError) return who;
-    const opened = await change({ control, readModel }, `member/${member}`, async (writer, client) => {
-      if (!(await consumeLink(client, 'reset', digest))) return LINK_NOT_VALID;
-      const appends = await setPassword(writer.actor, client, member, passwordHash, null);
-      // Access to the member's mailbox doesn't replace the second factor.
-      const hasTotp = (await lockMember(client, member))?.sealedTotp !== null;
-      const session = hasTotp
-        ? null
-        : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
-      return { position: await writer.append([...appends, ...(session?.appends ?? [])]), done: session };
-    });
-    if (opened instanceof ApiError) return opened;
-    if (opened === null)
-      return new ApiError('totp_required', {
-        message: 'Your password has been changed. Sign in with it and a code from your authenticator app.',
+  return publicRoute(
+    'post',
+    '/api/v1/password/reset',
+    { body: ResetPassword, reply: Me },
+    async ({ body, request, response }) => {
+      const digest = digestOf(body.secret);
+      const link = await queryAnonymously(signIn, (pool) => findLink(pool, 'reset', digest));
+      if (link instanceof ApiError) return link;
+      const member = link?.member ?? null;
+      if (member === null) return LINK_NOT_VALID;
+      const passwordHash = await signIn.passwords.hash(body.password);
+      if (passwordHash instanceof ApiError) return passwordHash;
+      const who = await signIn.sessions.whoIs(member);
+      if (who instanceof ApiError) return who;
+      const opened = await change({ control, readModel }, `member/${member}`, async (writer, client) => {
+        if (!(await consumeLink(client, 'reset', digest))) return LINK_NOT_VALID;
+        const appends = await setPassword(writer.actor, client, member, passwordHash, null);
+        // Access to the member's mailbox doesn't replace the second factor.
+        const hasTotp = (await lockMember(client, member))?.sealedTotp !== null;
+        const session = hasTotp
+          ? null
+          : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
+        return { position: await writer.append([...appends, ...(session?.appends ?? [])]), done: session };
       });
-    opened.setCookie(response);
-    return readMe(dashboard, request, { ...who, session: opened.id });
-  });
+      if (opened instanceof ApiError) return opened;
+      if (opened === null)
+        return new ApiError('totp_required', {
+          message: 'Your password has been changed. Sign in with it and a code from your authenticator app.',
+        });
+      opened.setCookie(response);
+      return readMe(dashboard, request, { ...who, session: opened.id });
+    },
+  );
 }
 
 function changePassword(dashboard: Dashboard): ApiRoute {
@@ -109,16 +115,22 @@ function changePassword(dashboard: Dashboard): ApiRoute {
     signIn,
     relay: { readModel },
   } = dashboard;
-  return memberRoute('post', '/api/v1/password', ANY_ROLE, ChangePassword, async ({ body, request }, who) => {
-    const row = await verifyAgain(dashboard, request, who, body.current);
-    if (row instanceof ApiError) return row;
-    const passwordHash = await signIn.passwords.hash(body.password);
-    if (passwordHash instanceof ApiError) return passwordHash;
-    return change<Change>({ control, readModel }, `member/${row.id}`, async (writer, client) => {
-      const position = await writer.append(
-        await setPassword(writer.actor, client, row.id, passwordHash, who.session),
-      );
-      return { position, done: { event: { type: 'member.password_changed', position } } };
-    });
-  });
+  return memberRoute(
+    'post',
+    '/api/v1/password',
+    ANY_ROLE,
+    { body: ChangePassword, reply: ChangeReply },
+    async ({ body, request }, who) => {
+      const row = await verifyAgain(dashboard, request, who, body.current);
+      if (row instanceof ApiError) return row;
+      const passwordHash = await signIn.passwords.hash(body.password);
+      if (passwordHash instanceof ApiError) return passwordHash;
+      return change<Change>({ control, readModel }, `member/${row.id}`, async (writer, client) => {
+        const position = await writer.append(
+          await setPassword(writer.actor, client, row.id, passwordHash, who.session),
+        );
+        return { position, done: { event: { type: 'member.password_changed', position } } };
+      });
+    },
+  );
 }

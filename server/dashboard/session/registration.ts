@@ -1,3 +1,12 @@
+import { objectReply } from '#server/contract/parts.ts';
+import {
+  AcceptInvitation,
+  InvitationDetail,
+  Me,
+  ReadInvitation,
+  Register,
+  SetUp,
+} from '#server/contract/session.ts';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { IncomingMessage } from 'node:http';
@@ -13,14 +22,6 @@ import { hasAdministrator } from '#db/members/members.ts';
 import { sendJson } from '#server/http/respond.ts';
 import { REGISTRATION_STEP_MS } from '#server/sign-in/bounds.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import {
-  AcceptInvitation,
-  type InvitationDetail,
-  ReadInvitation,
-  type Me,
-  Register,
-  SetUp,
-} from '#server/contract/session.ts';
 import { type ApiRoute, publicRoute } from '#server/dashboard/gate.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -47,31 +48,36 @@ function setUp(dashboard: Dashboard): ApiRoute {
     config,
     relay: { readModel },
   } = dashboard;
-  return publicRoute('post', '/api/v1/setup', SetUp, async ({ body, request, response }) => {
-    const { secret, email, password, account_name: name } = body;
-    const digest = digestOf(secret);
-    const link = await queryAnonymously(signIn, (pool) => findLink(pool, 'setup', digest));
-    if (link === null || link instanceof ApiError) return link ?? LINK_NOT_VALID;
-    const passwordHash = await signIn.passwords.hash(password);
-    if (passwordHash instanceof ApiError) return passwordHash;
-    const first = readModel.accountNamed(FIRST_ACCOUNT);
-    const account = first ? { joins: first.id } : { name: name ?? FIRST_ACCOUNT, plan: null };
-    const registered = await registerMember(
-      { control, readModel },
-      null,
-      { email, passwordHash, role: 'administrator', account },
-      async (client) => {
-        await lockSetup(client);
-        if (!(await consumeLink(client, 'setup', digest)) || (await hasAdministrator(client)))
-          return LINK_NOT_VALID;
-        await deleteLinks(client, 'setup');
-        return null;
-      },
-      { sessions: signIn.sessions, request, response },
-    );
-    if (!(registered instanceof ApiError)) deleteSetupFile(config);
-    return replyMe(dashboard, request, registered);
-  });
+  return publicRoute(
+    'post',
+    '/api/v1/setup',
+    { body: SetUp, reply: Me },
+    async ({ body, request, response }) => {
+      const { secret, email, password, account_name: name } = body;
+      const digest = digestOf(secret);
+      const link = await queryAnonymously(signIn, (pool) => findLink(pool, 'setup', digest));
+      if (link === null || link instanceof ApiError) return link ?? LINK_NOT_VALID;
+      const passwordHash = await signIn.passwords.hash(password);
+      if (passwordHash instanceof ApiError) return passwordHash;
+      const first = readModel.accountNamed(FIRST_ACCOUNT);
+      const account = first ? { joins: first.id } : { name: name ?? FIRST_ACCOUNT, plan: null };
+      const registered = await registerMember(
+        { control, readModel },
+        null,
+        { email, passwordHash, role: 'administrator', account },
+        async (client) => {
+          await lockSetup(client);
+          if (!(await consumeLink(client, 'setup', digest)) || (await hasAdministrator(client)))
+            return LINK_NOT_VALID;
+          await deleteLinks(client, 'setup');
+          return null;
+        },
+        { sessions: signIn.sessions, request, response },
+      );
+      if (!(registered instanceof ApiError)) deleteSetupFile(config);
+      return replyMe(dashboard, request, registered);
+    },
+  );
 }
 
 /**
@@ -84,41 +90,54 @@ function register(dashboard: Dashboard): ApiRoute {
     config,
     relay: { readModel },
   } = dashboard;
-  return publicRoute('post', '/api/v1/registration', Register, async ({ body, request, response }) => {
-    const startMs = performance.now();
-    const isOpen = readModel.registration.policy === 'open';
-    if (!isOpen && body.invitation === undefined) return new ApiError('registration_closed');
-    const plan = defaultPlan(readModel);
-    if (plan instanceof ApiError) return plan;
-    const throttled = await signIn.throttle.count('registration', networkOf(request, config.trustedProxies));
-    if (throttled) return throttled;
-    const digest = body.invitation === undefined ? null : digestOf(body.invitation);
-    const invitation =
-      digest === null ? null : await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
-    if (invitation instanceof ApiError) return invitation;
-    if (digest !== null && invitation === null) return LINK_NOT_VALID;
-    const failed = await registerWithoutSession(dashboard, body, invitation, digest);
-    await untilStep(startMs);
-    if (failed) return failed;
-    sendJson(response, 202, { object: 'registration' });
-    return null;
-  });
+  return publicRoute(
+    'post',
+    '/api/v1/registration',
+    { body: Register, reply: objectReply('registration') },
+    async ({ body, request, response }) => {
+      const startMs = performance.now();
+      const isOpen = readModel.registration.policy === 'open';
+      if (!isOpen && body.invitation === undefined) return new ApiError('registration_closed');
+      const plan = defaultPlan(readModel);
+      if (plan instanceof ApiError) return plan;
+      const throttled = await signIn.throttle.count(
+        'registration',
+        networkOf(request, config.trustedProxies),
+      );
+      if (throttled) return throttled;
+      const digest = body.invitation === undefined ? null : digestOf(body.invitation);
+      const invitation =
+        digest === null ? null : await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
+      if (invitation instanceof ApiError) return invitation;
+      if (digest !== null && invitation === null) return LINK_NOT_VALID;
+      const failed = await registerWithoutSession(dashboard, body, invitation, digest);
+      await untilStep(startMs);
+      if (failed) return failed;
+      sendJson(response, 202, { object: 'registration' });
+      return null;
+    },
+  );
 }
 
 /** The role and account of an invitation, before it is accepted. */
 function invitationDetail({ signIn, relay: { readModel } }: Dashboard): ApiRoute {
-  return publicRoute('post', '/api/v1/invitation', ReadInvitation, async ({ body }) => {
-    const digest = digestOf(body.secret);
-    const invitation = await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
-    if (invitation === null || invitation instanceof ApiError) return invitation ?? LINK_NOT_VALID;
-    const { role, account, expiresAt } = invitation;
-    return {
-      object: 'invitation',
-      role,
-      account_name: account === null ? null : (readModel.account(account)?.name ?? null),
-      expires_at: expiresAt.toISOString(),
-    } satisfies InvitationDetail;
-  });
+  return publicRoute(
+    'post',
+    '/api/v1/invitation',
+    { body: ReadInvitation, reply: InvitationDetail },
+    async ({ body }) => {
+      const digest = digestOf(body.secret);
+      const invitation = await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
+      if (invitation === null || invitation instanceof ApiError) return invitation ?? LINK_NOT_VALID;
+      const { role, account, expiresAt } = invitation;
+      return {
+        object: 'invitation',
+        role,
+        account_name: account === null ? null : (readModel.account(account)?.name ?? null),
+        expires_at: expiresAt.toISOString(),
+      } satisfies InvitationDetail;
+    },
+  );
 }
 
 /** Accepts an invitation; signs in. */
@@ -132,7 +151,7 @@ function acceptInvitation(dashboard: Dashboard): ApiRoute {
   return publicRoute(
     'post',
     '/api/v1/invitation/accept',
-    AcceptInvitation,
+    { body: AcceptInvitation, reply: Me },
     async ({ body, request, response }) => {
       const { secret, email, password, account_name: name } = body;
       const digest = digestOf(secret);

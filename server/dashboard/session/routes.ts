@@ -1,10 +1,11 @@
+import { ChangeReply, listOf } from '#server/contract/parts.ts';
+import { Me, SessionRow, SignIn, Welcome } from '#server/contract/session.ts';
 import type { Client } from 'pg';
 import { lockMember } from '#db/members/members.ts';
 import { deleteSession, deleteSessions, listSessions } from '#db/members/sessions.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { type SessionRow, SignIn, type Welcome } from '#server/contract/session.ts';
 import { type ApiCall, type ApiRoute, ANY_ROLE, publicRoute, memberRoute } from '#server/dashboard/gate.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
@@ -48,7 +49,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    publicRoute('get', '/api/v1/welcome', null, async () => {
+    publicRoute('get', '/api/v1/welcome', { reply: Welcome }, async () => {
       const welcome: Welcome = {
         object: 'welcome',
         registration: readModel.registration.policy,
@@ -58,40 +59,47 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return welcome;
     }),
 
-    memberRoute('get', '/api/v1/me', ANY_ROLE, null, ({ request }, who) => readMe(dashboard, request, who)),
+    memberRoute('get', '/api/v1/me', ANY_ROLE, { reply: Me }, ({ request }, who) =>
+      readMe(dashboard, request, who),
+    ),
 
-    publicRoute('post', '/api/v1/session', SignIn, async ({ body, request, response }) => {
-      const { email, password, code } = body;
-      const row = await verifyPassword(signIn, {
-        email,
-        password,
-        ...placeOf(request, dashboard.config.trustedProxies),
-        device: readKnownDevice(request, dashboard.config, pepper, email, readModel.nowMs()),
-      });
-      if (row instanceof ApiError) return row;
-      const refused = await verifyCode(signIn, pepper, row, code, readModel.nowMs());
-      if (refused) return refused;
-      const known = await signIn.sessions.whoIs(row.id);
-      if (known instanceof ApiError) return known;
-      const member = { id: row.id, account: known.account.id };
-      const opened = await change(
-        { control: dashboard.control, readModel },
-        `member/${row.id}`,
-        async (control, client) => {
-          // A concurrent password change ended all sessions; this one must not outlive it.
-          if ((await lockMember(client, row.id))?.passwordHash !== row.passwordHash)
-            return new ApiError('invalid_credentials');
-          const session = await signIn.sessions.open(client, request, member);
-          return { position: await control.append(session.appends), done: session };
-        },
-      );
-      if (opened instanceof ApiError) return opened;
-      opened.setCookie(response);
-      setKnownDevice(request, response, dashboard.config, pepper, email, readModel.nowMs());
-      return readMe(dashboard, request, { ...known, session: opened.id });
-    }),
+    publicRoute(
+      'post',
+      '/api/v1/session',
+      { body: SignIn, reply: Me },
+      async ({ body, request, response }) => {
+        const { email, password, code } = body;
+        const row = await verifyPassword(signIn, {
+          email,
+          password,
+          ...placeOf(request, dashboard.config.trustedProxies),
+          device: readKnownDevice(request, dashboard.config, pepper, email, readModel.nowMs()),
+        });
+        if (row instanceof ApiError) return row;
+        const refused = await verifyCode(signIn, pepper, row, code, readModel.nowMs());
+        if (refused) return refused;
+        const known = await signIn.sessions.whoIs(row.id);
+        if (known instanceof ApiError) return known;
+        const member = { id: row.id, account: known.account.id };
+        const opened = await change(
+          { control: dashboard.control, readModel },
+          `member/${row.id}`,
+          async (control, client) => {
+            // A concurrent password change ended all sessions; this one must not outlive it.
+            if ((await lockMember(client, row.id))?.passwordHash !== row.passwordHash)
+              return new ApiError('invalid_credentials');
+            const session = await signIn.sessions.open(client, request, member);
+            return { position: await control.append(session.appends), done: session };
+          },
+        );
+        if (opened instanceof ApiError) return opened;
+        opened.setCookie(response);
+        setKnownDevice(request, response, dashboard.config, pepper, email, readModel.nowMs());
+        return readMe(dashboard, request, { ...known, session: opened.id });
+      },
+    ),
 
-    memberRoute('delete', '/api/v1/session', ANY_ROLE, null, (call, who) =>
+    memberRoute('delete', '/api/v1/session', ANY_ROLE, { reply: ChangeReply }, (call, who) =>
       signOut(
         call,
         close(who, async (client) =>
@@ -100,7 +108,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       ),
     ),
 
-    memberRoute('get', '/api/v1/sessions', ANY_ROLE, null, async (_call, who) => {
+    memberRoute('get', '/api/v1/sessions', ANY_ROLE, { reply: listOf(SessionRow) }, async (_call, who) => {
       const rows = await listSessions(signIn.pool, who.member.id);
       const data = rows.map(({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
         id,
@@ -114,21 +122,27 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    memberRoute('delete', '/api/v1/sessions', ANY_ROLE, null, (call, who) =>
+    memberRoute('delete', '/api/v1/sessions', ANY_ROLE, { reply: ChangeReply }, (call, who) =>
       signOut(
         call,
         close(who, (client) => deleteSessions(client, who.member.id, null)),
       ),
     ),
 
-    memberRoute('delete', '/api/v1/sessions/:session', ANY_ROLE, null, async (call, who) => {
-      const id = parseId(call.params, 'session');
-      if (id instanceof ApiError) return id;
-      const closed = close(who, async (client) =>
-        (await deleteSession(client, who.member.id, id)) ? [id] : [],
-      );
-      const answer = id === who.session ? await signOut(call, closed) : await closed;
-      return !(answer instanceof ApiError) && answer.event === null ? new ApiError('not_found') : answer;
-    }),
+    memberRoute(
+      'delete',
+      '/api/v1/sessions/:session',
+      ANY_ROLE,
+      { reply: ChangeReply },
+      async (call, who) => {
+        const id = parseId(call.params, 'session');
+        if (id instanceof ApiError) return id;
+        const closed = close(who, async (client) =>
+          (await deleteSession(client, who.member.id, id)) ? [id] : [],
+        );
+        const answer = id === who.session ? await signOut(call, closed) : await closed;
+        return !(answer instanceof ApiError) && answer.event === null ? new ApiError('not_found') : answer;
+      },
+    ),
   ];
 }

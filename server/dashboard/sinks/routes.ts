@@ -1,9 +1,17 @@
+import { z } from 'zod';
+import { ChangeReply, listOf, objectReply } from '#server/contract/parts.ts';
+import {
+  ChangeSink,
+  ConfiguredSink,
+  CreateSink,
+  ReplaceSinkConfig,
+  SinkRow,
+} from '#server/contract/sinks.ts';
 import { createWebhookSecret } from '#db/alerts/webhooks.ts';
 import { SinkName } from '#db/events/sink-events.ts';
 import type { SinkConfig, SinkConfigInput } from '#db/spend/sink-config.ts';
 import { readSinks } from '#db/spend/sink-status.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { ChangeSink, type ConfiguredSink, CreateSink, ReplaceSinkConfig } from '#server/contract/sinks.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, ADMINISTRATORS_AND_AUDITORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
@@ -27,27 +35,41 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
     makeChange(dashboard, who, (owner, client) => use(new SinkControl(owner, client)));
 
   return [
-    route('get', '/api/v1/sinks', 'usage:read', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
-      // Sinks are in no projection either.
-      const read = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, readSinks));
-      return read instanceof ApiError ? read : { object: 'list', data: read.found.map(sinkRow) };
-    }),
+    route(
+      'get',
+      '/api/v1/sinks',
+      'usage:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: listOf(SinkRow) },
+      async (_call, who) => {
+        // Sinks are in no projection either.
+        const read = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, readSinks));
+        return read instanceof ApiError ? read : { object: 'list', data: read.found.map(sinkRow) };
+      },
+    ),
 
-    route('post', '/api/v1/sinks', 'usage:write', ADMINISTRATORS, CreateSink, async ({ body }, who) => {
-      const { account, config: wanted, ...place } = body;
-      if (account !== null && !relay.readModel.account(account))
-        return new ApiError('not_found', { param: 'account' });
-      const { config, secret } = complete(wanted);
-      const added = await change(who, (sinks) => sinks.add(relay.pepper, { ...place, account, config }));
-      return added instanceof ApiError ? added : configured(added, secret);
-    }),
+    route(
+      'post',
+      '/api/v1/sinks',
+      'usage:write',
+      ADMINISTRATORS,
+      { body: CreateSink, reply: ConfiguredSink },
+      async ({ body }, who) => {
+        const { account, config: wanted, ...place } = body;
+        if (account !== null && !relay.readModel.account(account))
+          return new ApiError('not_found', { param: 'account' });
+        const { config, secret } = complete(wanted);
+        const added = await change(who, (sinks) => sinks.add(relay.pepper, { ...place, account, config }));
+        return added instanceof ApiError ? added : configured(added, secret);
+      },
+    ),
 
     route(
       'put',
       '/api/v1/sinks/:sink/config',
       'usage:write',
       ADMINISTRATORS,
-      ReplaceSinkConfig,
+      { body: ReplaceSinkConfig, reply: ConfiguredSink },
       async (call, who) => {
         const name = nameOf(call.params);
         if (name instanceof ApiError) return name;
@@ -62,7 +84,7 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/sinks/:sink',
       'usage:write',
       ADMINISTRATORS,
-      ChangeSink,
+      { body: ChangeSink, reply: ChangeReply },
       ({ params, body }, who) => {
         const name = nameOf(params);
         if (name instanceof ApiError) return Promise.resolve(name);
@@ -71,17 +93,24 @@ export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('delete', '/api/v1/sinks/:sink', 'usage:write', ADMINISTRATORS, null, ({ params }, who) => {
-      const name = nameOf(params);
-      return name instanceof ApiError ? Promise.resolve(name) : change(who, (sinks) => sinks.remove(name));
-    }),
+    route(
+      'delete',
+      '/api/v1/sinks/:sink',
+      'usage:write',
+      ADMINISTRATORS,
+      { reply: ChangeReply },
+      ({ params }, who) => {
+        const name = nameOf(params);
+        return name instanceof ApiError ? Promise.resolve(name) : change(who, (sinks) => sinks.remove(name));
+      },
+    ),
 
     route(
       'post',
       '/api/v1/sinks/:sink/test',
       'usage:write',
       ADMINISTRATORS,
-      null,
+      { reply: objectReply('sink', { id: z.string() }) },
       async ({ params }, { actor }) => {
         const name = nameOf(params);
         if (name instanceof ApiError) return name;

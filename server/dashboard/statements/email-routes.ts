@@ -1,14 +1,16 @@
-import type { ClientBase } from 'pg';
-import { parseMonth } from '#db/audit/replay/statement.ts';
+import { z } from 'zod';
+import { objectReply } from '#server/contract/parts.ts';
 import {
   EmailsQuery,
   PutEmailSchedule,
   PutRecipients,
   SendStatement,
-  type SentStatement,
+  SentStatement,
   type StatementEmailRow,
-  type StatementEmails,
+  StatementEmails,
 } from '#server/contract/statements.ts';
+import type { ClientBase } from 'pg';
+import { parseMonth } from '#db/audit/replay/statement.ts';
 import { readIssued } from '#server/control/billing-control.ts';
 import {
   listRecipients,
@@ -47,24 +49,31 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
   }
 
   return [
-    route('get', '/api/v1/statement-emails', 'usage:read', ANY_ROLE, null, async ({ request }, who) => {
-      const query = readQuery(EmailsQuery, request.url);
-      if (query instanceof ApiError) return query;
-      const scope = scopeOfMember(who).account;
-      const account = scope ?? query.account ?? who.ownAccount ?? '';
-      if (query.account !== undefined && query.account !== account) return NOT_FOUND;
-      const found = await withReadSlot(reads, holderOf(who), () =>
-        reads.read(EMAILS, (client) => read(client, account)),
-      );
-      return found instanceof ApiError ? found : found.found;
-    }),
+    route(
+      'get',
+      '/api/v1/statement-emails',
+      'usage:read',
+      ANY_ROLE,
+      { query: EmailsQuery, reply: StatementEmails },
+      async ({ request }, who) => {
+        const query = readQuery(EmailsQuery, request.url);
+        if (query instanceof ApiError) return query;
+        const scope = scopeOfMember(who).account;
+        const account = scope ?? query.account ?? who.ownAccount ?? '';
+        if (query.account !== undefined && query.account !== account) return NOT_FOUND;
+        const found = await withReadSlot(reads, holderOf(who), () =>
+          reads.read(EMAILS, (client) => read(client, account)),
+        );
+        return found instanceof ApiError ? found : found.found;
+      },
+    ),
 
     route(
       'put',
       '/api/v1/statement-emails/schedule',
       'usage:write',
       ADMINISTRATORS,
-      PutEmailSchedule,
+      { body: PutEmailSchedule, reply: objectReply('schedule', { enabled: z.boolean(), day: z.number() }) },
       async ({ body }, { actor }) => {
         const set = await control.change(actor, (_control, client) =>
           setEmailSchedule(client, { isOn: body.enabled, day: body.day }),
@@ -80,7 +89,7 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
       '/api/v1/statement-emails/recipients',
       'usage:write',
       ADMINISTRATORS,
-      PutRecipients,
+      { body: PutRecipients, reply: objectReply('recipients', { recipients: z.array(z.string()) }) },
       async ({ body: { account, recipients } }, { actor }) => {
         if (relay.readModel.account(account) === undefined) return NOT_FOUND;
         const set = await control.change(actor, (_control, client) =>
@@ -95,7 +104,7 @@ export function statementEmailRoutes({ reads, relay, control, config }: Dashboar
       '/api/v1/statement-emails',
       'usage:write',
       ADMINISTRATORS,
-      SendStatement,
+      { body: SendStatement, reply: SentStatement },
       async ({ body }, { actor }) => {
         const count = await control.change(actor, async (_control, client) => {
           if ('invoice' in body) {

@@ -1,18 +1,21 @@
+import { ChangeReply } from '#server/contract/parts.ts';
+import {
+  CreditInvoice,
+  InvoiceChange,
+  InvoiceList,
+  InvoiceQuery,
+  type InvoiceRow,
+  IssueInvoice,
+  Issuer,
+  PutIssuer,
+  StatementQuery,
+  StatementReply,
+  UnbilledCorrections,
+} from '#server/contract/statements.ts';
 import type { Placed } from '#db/events/events.ts';
 import { parseMonth } from '#db/audit/replay/statement.ts';
 import { INVOICE_GROUPS, invoiceName, isBillingEvent } from '#db/statement/invoices.ts';
 import { readInvoices, readStatement } from '#db/statement/read.ts';
-import {
-  CreditInvoice,
-  type InvoiceChange,
-  type InvoiceList,
-  InvoiceQuery,
-  type InvoiceRow,
-  type Issuer,
-  IssueInvoice,
-  PutIssuer,
-  type UnbilledCorrections,
-} from '#server/contract/statements.ts';
 import { BillingControl, readIssued, readIssuer, readUnbilledOf } from '#server/control/billing-control.ts';
 import { readBilled } from '#db/statement/issued.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -47,12 +50,19 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
   const { reads, relay, config } = dashboard;
   const statements: Statements = { reads, witnesses: config.WITNESSES };
   return [
-    route('get', '/api/v1/statements', 'usage:read', ANY_ROLE, null, ({ request, response }, who) => {
-      const reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
-      return withReadSlot(reads, reader.holder, () => answerStatement(statements, reader));
-    }),
+    route(
+      'get',
+      '/api/v1/statements',
+      'usage:read',
+      ANY_ROLE,
+      { query: StatementQuery, reply: StatementReply },
+      ({ request, response }, who) => {
+        const reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
+        return withReadSlot(reads, reader.holder, () => answerStatement(statements, reader));
+      },
+    ),
 
-    route('get', '/api/v1/invoices', 'usage:read', ANY_ROLE, null, async (_call, who) => {
+    route('get', '/api/v1/invoices', 'usage:read', ANY_ROLE, { reply: InvoiceList }, async (_call, who) => {
       const { account } = scopeOfMember(who);
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readInvoices));
       return read instanceof ApiError
@@ -68,7 +78,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/invoices/:number',
       'usage:read',
       ANY_ROLE,
-      null,
+      { query: InvoiceQuery, reply: StatementReply },
       ({ params, request, response }, who) => {
         const query = readQuery(InvoiceQuery, request.url);
         const number = parseNumber(params);
@@ -93,7 +103,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/invoices',
       'usage:write',
       ADMINISTRATORS,
-      IssueInvoice,
+      { body: IssueInvoice, reply: InvoiceChange },
       async ({ body, response }, who) => {
         const { account, period, end_user = null } = body;
         const month = parseMonth(period);
@@ -121,7 +131,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/invoices/:number/credit',
       'usage:write',
       ADMINISTRATORS,
-      CreditInvoice,
+      { body: CreditInvoice, reply: InvoiceChange },
       async ({ params, body }, who) => {
         const number = parseNumber(params);
         if (number instanceof ApiError) return number;
@@ -137,7 +147,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/invoices/:number/corrections',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      null,
+      { reply: UnbilledCorrections },
       async ({ params, response }, who) => {
         const number = parseNumber(params);
         if (number instanceof ApiError) return number;
@@ -158,7 +168,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/invoices/:number/corrections',
       'usage:write',
       ADMINISTRATORS,
-      null,
+      { reply: InvoiceChange },
       async ({ params }, who) => {
         const number = parseNumber(params);
         if (number instanceof ApiError) return number;
@@ -172,13 +182,26 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
-    route('get', '/api/v1/issuer', 'usage:read', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
-      const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readIssuer));
-      return read instanceof ApiError ? read : ({ object: 'issuer', terms: read.found } satisfies Issuer);
-    }),
+    route(
+      'get',
+      '/api/v1/issuer',
+      'usage:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: Issuer },
+      async (_call, who) => {
+        const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readIssuer));
+        return read instanceof ApiError ? read : ({ object: 'issuer', terms: read.found } satisfies Issuer);
+      },
+    ),
 
-    route('put', '/api/v1/issuer', 'usage:write', ADMINISTRATORS, PutIssuer, ({ body }, who) =>
-      makeChange(dashboard, who, (control, client) => new BillingControl(control, client).setIssuer(body)),
+    route(
+      'put',
+      '/api/v1/issuer',
+      'usage:write',
+      ADMINISTRATORS,
+      { body: PutIssuer, reply: ChangeReply },
+      ({ body }, who) =>
+        makeChange(dashboard, who, (control, client) => new BillingControl(control, client).setIssuer(body)),
     ),
   ];
 }

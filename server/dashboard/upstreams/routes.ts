@@ -1,17 +1,18 @@
+import { ChangeReply } from '#server/contract/parts.ts';
+import {
+  AddCredential,
+  AddUpstream,
+  ChangeUpstream,
+  CreatedCredential,
+  UpstreamList,
+  UpstreamModels,
+  UpstreamTestResult,
+} from '#server/contract/upstreams.ts';
 import { UpstreamName } from '#db/events/parts.ts';
 import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Change } from '#server/contract/keys.ts';
-import {
-  AddCredential,
-  AddUpstream,
-  ChangeUpstream,
-  type CreatedCredential,
-  type UpstreamList,
-  type UpstreamModels,
-  type UpstreamTestResult,
-} from '#server/contract/upstreams.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
@@ -81,14 +82,20 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/v1/upstreams', 'upstreams:read', ADMINISTRATORS_AND_AUDITORS, null, async () =>
-      relay.readModel.isCurrent()
-        ? ({
-            object: 'list',
-            data: listUpstreams(relay, config, performance.now()),
-            dialects: DIALECT_DEFAULTS,
-          } satisfies UpstreamList)
-        : STALE,
+    route(
+      'get',
+      '/api/v1/upstreams',
+      'upstreams:read',
+      ADMINISTRATORS_AND_AUDITORS,
+      { reply: UpstreamList },
+      async () =>
+        relay.readModel.isCurrent()
+          ? ({
+              object: 'list',
+              data: listUpstreams(relay, config, performance.now()),
+              dialects: DIALECT_DEFAULTS,
+            } satisfies UpstreamList)
+          : STALE,
     ),
 
     route(
@@ -96,7 +103,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams',
       'upstreams:write',
       ADMINISTRATORS,
-      AddUpstream,
+      { body: AddUpstream, reply: ChangeReply },
       ({ body: { name, terms } }, who) => change(who, (control) => control.addUpstream(name, terms), terms),
     ),
 
@@ -105,7 +112,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams/:upstream',
       'upstreams:write',
       ADMINISTRATORS,
-      ChangeUpstream,
+      { body: ChangeUpstream, reply: ChangeReply },
       async ({ params, body: { terms, paused } }, who) => {
         const name = nameOf(params);
         if (name instanceof ApiError) return name;
@@ -124,7 +131,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams/:upstream',
       'upstreams:write',
       ADMINISTRATORS,
-      null,
+      { reply: ChangeReply },
       async ({ params }, who) => {
         const name = nameOf(params);
         return name instanceof ApiError ? name : change(who, (control) => control.removeUpstream(name));
@@ -136,7 +143,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams/:upstream/credentials',
       'upstreams:write',
       ADMINISTRATORS,
-      AddCredential,
+      { body: AddCredential, reply: CreatedCredential },
       async ({ params, body }, who) => {
         const name = nameOf(params);
         if (name instanceof ApiError) return name;
@@ -152,7 +159,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams/:upstream/credentials/:credential',
       'upstreams:write',
       ADMINISTRATORS,
-      null,
+      { reply: ChangeReply },
       async ({ params }, who) => {
         const name = nameOf(params);
         return name instanceof ApiError
@@ -166,7 +173,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams/:upstream/test',
       'upstreams:write',
       ADMINISTRATORS,
-      null,
+      { reply: UpstreamTestResult },
       async ({ params }) => {
         // An administrator who has just installed a master key tests at once.
         await credentials.refresh();
@@ -180,7 +187,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/upstreams/:upstream/models',
       'upstreams:read',
       ADMINISTRATORS,
-      null,
+      { reply: UpstreamModels },
       async ({ params }) => {
         const upstream = relay.upstreams.get(params['upstream'] ?? '');
         if (!upstream) return NOT_FOUND;

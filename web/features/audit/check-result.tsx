@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { CheckResult } from '#server/contract/audit.ts';
+import type { CheckResult as Result } from '#server/contract/audit.ts';
 import { showCount, showCounted, showDuration } from '../../lib/format/show.ts';
 import { describeActor } from '../../lib/api/names.ts';
 import { useMe } from '../../lib/api/session.ts';
@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Badge, type Tone } from '../../ui/layout/parts.tsx';
 import { Ago } from '../../ui/when.tsx';
 
-const OUTCOMES: Record<CheckResult['outcome'], readonly [tone: Tone, words: string]> = {
+const OUTCOMES: Record<Result['outcome'], readonly [tone: Tone, words: string]> = {
   verified: ['success', 'Verified'],
   mismatch: ['danger', 'Verification failed'],
   failed: ['warn', 'Check failed'],
@@ -15,19 +15,13 @@ const OUTCOMES: Record<CheckResult['outcome'], readonly [tone: Tone, words: stri
   canceled: ['plain', 'Canceled'],
 };
 
-export function CheckOutcome({ check }: { check: CheckResult }) {
+export function CheckOutcome({ check }: { check: Result }) {
   const [tone, words] = OUTCOMES[check.outcome];
   return <Badge tone={tone}>{words}</Badge>;
 }
 
 /** The result of a check with its findings. */
-export function CheckResult({
-  check,
-  memberName,
-}: {
-  check: CheckResult;
-  memberName: (id: string) => string;
-}) {
+export function CheckResult({ check, memberName }: { check: Result; memberName: (id: string) => string }) {
   const { member: me } = useMe();
   return (
     <div className="flex flex-col gap-2">

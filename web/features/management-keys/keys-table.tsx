@@ -43,7 +43,7 @@ const columns = (
 ): Column<ManagementKeyRow>[] => [
   {
     head: 'Name',
-    cell: ({ id, name, last4, account_name }) => (
+    cell: ({ id, name, last4, account_name, scopes }) => (
       <>
         <span className="block max-w-64 truncate font-medium" title={name}>
           {name}
@@ -52,6 +52,7 @@ const columns = (
           dbm_{id}_…{last4}
         </code>
         <span className="block text-xs text-muted">{account_name ?? 'All accounts'}</span>
+        <span className="block text-xs text-muted md:hidden">{scopes.join(', ')}</span>
       </>
     ),
   },
@@ -73,6 +74,7 @@ const columns = (
         ))}
       </span>
     ),
+    isExtra: true,
   },
   {
     head: 'Expires',
