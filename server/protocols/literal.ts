@@ -26,9 +26,27 @@ export const literalOf = (text: string): Literal => jsonOf(text).slice(1, -1);
 /** The text of a literal. */
 export const textIn = (literal: Literal): string => JSON.parse(`"${decoded(literal)}"`) as string;
 
-/** How many characters the text of a literal has. */
-export const lengthOf = (literal: Literal): number =>
-  literal.includes('\\') || NOT_ASCII.test(literal) ? textIn(literal).length : literal.length;
+/** How many characters (UTF-16 code units) the text of a literal has, without decoding it. */
+export function lengthOf(literal: Literal): number {
+  let length = 0;
+  for (let at = 0; at < literal.length; at++) {
+    const code = literal.charCodeAt(at);
+    if (code === BACKSLASH) {
+      at += literal[at + 1] === 'u' ? ESCAPED_UNIT_CHARACTERS : 1;
+      length++;
+    } else if (code < UTF8_CONTINUATION) length++;
+    // Continuation bytes add nothing; a sequence of four bytes is a surrogate pair.
+    else if (code >= UTF8_LEAD) length += code >= UTF8_LEAD_OF_FOUR ? 2 : 1;
+  }
+  return length;
+}
+
+const BACKSLASH = 0x5c;
+/** Of `\uXXXX`, behind the backslash. */
+const ESCAPED_UNIT_CHARACTERS = 5;
+const UTF8_CONTINUATION = 0x80;
+const UTF8_LEAD = 0xc0;
+const UTF8_LEAD_OF_FOUR = 0xf0;
 
 const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 

@@ -97,8 +97,8 @@ export class TranslatedSse implements SseReader {
 
   /** The delta of an event that reports nothing else, in a known spelling. */
   #known(event: string): Delta | null {
-    for (const [index, pattern] of this.#patterns.entries()) {
-      const delta = pattern.read(event);
+    for (let index = 0; index < this.#patterns.length; index++) {
+      const delta = this.#patterns[index]?.read(event) ?? null;
       if (delta === null) continue;
       if (index > 0) this.#patterns.unshift(...this.#patterns.splice(index, 1));
       return delta;
