@@ -167,7 +167,7 @@ export const CheckResult = z.object({
   target: z.string(),
   started_at: z.string(),
   duration_ms: z.number(),
-  /** The member who started it. */
+  /** Who started it: a member, or a management key. */
   actor: z.string(),
   outcome: z.enum(['verified', 'mismatch', 'failed', 'timed_out', 'canceled']),
   /** One sentence for people. */

@@ -274,7 +274,7 @@ describe('a check', () => {
     expect(await check(auditor, 'requests')).toMatchObject({
       target: 'requests',
       outcome: 'verified',
-      member: auditor.me.member.id,
+      actor: `member/${auditor.me.member.id}`,
       findings: [],
     });
     const client = await connectAs(relay.store, 'worker');
