@@ -197,11 +197,15 @@ const COSTS: readonly Column<BacktestLine>[] = [
   },
   { head: 'Calls', align: 'right', cell: ({ requests }) => showCount(requests), isExtra: true },
   { head: 'Before', align: 'right', cell: ({ before_nanousd: before }) => showCost(before) },
-  { head: 'After', align: 'right', cell: ({ after_nanousd: after }) => showCost(after) },
   {
-    head: 'Difference',
+    head: 'After',
     align: 'right',
-    cell: ({ before_nanousd: before, after_nanousd: after }) => difference(before, after),
-    isExtra: true,
+    // The difference below it: a column of its own would not fit into a dialog.
+    cell: ({ before_nanousd: before, after_nanousd: after }) => (
+      <>
+        <p>{showCost(after)}</p>
+        <p className="text-xs whitespace-nowrap text-muted">{difference(before, after)}</p>
+      </>
+    ),
   },
 ];
