@@ -68,7 +68,7 @@ export function mediaParts(body: Buffer): number {
   return count;
 }
 
-/** The most tokens of each part. Each pass looks for bytes that are rare in JSON: bodies may have megabytes. */
+/** The most tokens of each part. Each pass looks for bytes that are rare in JSON, for bodies of megabytes. */
 function* partsOf(body: Buffer): Generator<number> {
   for (let at = body.indexOf(UNDERSCORE); at >= 0; at = body.indexOf(UNDERSCORE, at + 1)) {
     for (const before of QUOTE_BEFORE_UNDERSCORE)

@@ -130,7 +130,7 @@ test("rejects other accounts' keys, auditors, other sites and missing sessions",
     [
       await attempt({ ...ana, cookie: '' }, { headers: { authorization: `Bearer ${key.secret}` } }),
       401,
-      'unauthenticated',
+      'invalid_management_key',
     ],
   ];
   for (const [reply, status, code] of refusals) expect([reply.status, codeOf(reply)]).toEqual([status, code]);
