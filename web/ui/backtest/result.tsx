@@ -204,7 +204,7 @@ const COSTS: readonly Column<BacktestLine>[] = [
     cell: ({ before_nanousd: before, after_nanousd: after }) => (
       <>
         <p>{showCost(after)}</p>
-        <p className="text-xs whitespace-nowrap text-muted">{difference(before, after)}</p>
+        <p className="text-xs whitespace-nowrap text-muted max-md:hidden">{difference(before, after)}</p>
       </>
     ),
   },
