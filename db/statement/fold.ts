@@ -49,18 +49,9 @@ const NO_COUNTS: StatementCounts = {
   reasoning_tokens: 0,
   abandoned_tokens: 0,
 };
-/** Those that sums of days have. */
-const SUMMED_COUNTS = [
-  'requests',
-  'estimated',
-  'input_tokens',
-  'cache_read_tokens',
-  'cache_write_tokens',
-  'output_tokens',
-  'reasoning_tokens',
-  'abandoned_tokens',
-] as const satisfies readonly (keyof StatementCounts)[];
 const COUNT_NAMES = Object.keys(NO_COUNTS) as (keyof StatementCounts)[];
+/** Those that sums of days have. */
+const SUMMED_COUNTS = COUNT_NAMES.filter((name) => name !== 'corrections');
 
 /**
  * Accumulates events of one account, in the order of the log, and sums of others. Memory grows with lines,

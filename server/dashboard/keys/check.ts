@@ -1,26 +1,13 @@
 import type { Key } from '#db/fold/key.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
-import type { CheckKey, CheckStep, KeyCheckResult } from '#server/contract/keys.ts';
+import { type CheckKey, CheckStep, type KeyCheckResult } from '#server/contract/keys.ts';
 import { LIMITS_UNAVAILABLE } from '#server/read/store.ts';
 import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
 
-/** The steps of authorizing a call, in order. */
-const STEPS: readonly CheckStep[] = [
-  'key',
-  'account',
-  'plan',
-  'route',
-  'origin',
-  'network',
-  'model',
-  'upstream',
-  'price',
-  'limits',
-];
 /** Steps that apply to relayed calls only. */
 const OF_MODELS = new Set<CheckStep>(['model', 'upstream', 'price', 'limits']);
 
@@ -63,7 +50,7 @@ export async function checkKey(
     if (counters === null) return LIMITS_UNAVAILABLE;
     refusal = checkLimits(subjects, counters, readModel.nowMs());
   }
-  const steps = STEPS.filter(
+  const steps = CheckStep.options.filter(
     (step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)),
   );
   return { object: 'key_check', allowed: refusal === null, checks: listChecks(steps, refusal) };
