@@ -25,9 +25,9 @@ import { checkMedia } from '#server/relay/reply.ts';
 import type { CallAttribution } from '#server/attribution/attribution.ts';
 import { failureOf, readJsonReply } from '#server/stored/exchange.ts';
 import { findStored, type OpenRequest, sendReply, type Stored } from '#server/stored/serve.ts';
-import { type ScannedObject, valueOf } from '#server/wire/json.ts';
+import { valueOf } from '#server/wire/json.ts';
 import { readBody, releaseBody } from '#server/wire/read-body.ts';
-import { scanRequest } from '#server/wire/request-parser.ts';
+import { scanRequest, type ScannedRequest } from '#server/wire/request-parser.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -37,7 +37,7 @@ type Asked = {
   endpoint: RelayedRoute;
   windowMs: number;
   body: Buffer;
-  scanned: ScannedObject;
+  scanned: ScannedRequest;
 };
 
 /**

@@ -1,5 +1,5 @@
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
-import type { Listed, Shape } from '#server/wire/json-shape.ts';
+import type { Listed, Shape } from '#server/limits/json-shape.ts';
 
 /**
  * The members, types and values that requests of each route may have under a hard limit: those that leave

@@ -3,7 +3,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { generatesImages } from '#server/limits/image-models.ts';
 import { REQUEST_LISTS } from '#server/limits/request-lists.ts';
 import { isPreset, searchesByItself } from '#server/limits/searching-models.ts';
-import { findUnlisted, type Unlisted } from '#server/wire/json-shape.ts';
+import { findUnlisted, type Unlisted } from '#server/limits/json-shape.ts';
 
 /** Members, and types of items, by which a request takes content that is not in it. */
 const REFERENCES: ReadonlySet<string> = new Set([

@@ -5,6 +5,7 @@ import { IMAGE_TOKENS_TYPICAL } from '#server/limits/bounds.ts';
 import { AUDIO_TOKENS_PER_SECOND } from '#server/media/bounds.ts';
 import type { FormReader, FormSchema } from '#server/media/form-reader.ts';
 import { BYTES_PER_TOKEN, CHOICES_MAX } from '#server/wire/bounds.ts';
+import { NO_PARTS } from '#server/wire/prompt-parts.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
 /** How requests that are forms are read: audio in, and images in. */
@@ -16,7 +17,7 @@ export type FormSpec = {
   parse(reader: FormReader, boundary: string, bytes: number | null): ParsedRequest | ApiError;
 };
 
-const NO_MEMBERS = { members: new Map(), close: 0, empty: true } as const;
+const NOTHING = { members: new Map(), close: 0, empty: true, parts: NO_PARTS } as const;
 const NO_TOKENS: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
 
 const invalid = (param: string, problem: string): ApiError =>
@@ -36,7 +37,7 @@ function formRequest(
   if (model.text === '') return invalid('model', 'must be a string that is not empty');
   if (!MODEL_NAME.test(model.text)) return new ApiError('model_not_found', { param: 'model' });
   const form = { boundary, model: model.span };
-  return { model: model.text, form, includeUsage: true, completionLimit: null, scanned: NO_MEMBERS };
+  return { model: model.text, form, includeUsage: true, completionLimit: null, scanned: NOTHING };
 }
 
 /** A value that is true or false, as clients write it in a form. */

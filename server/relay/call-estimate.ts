@@ -8,7 +8,7 @@ import type { CallNeed } from '#server/limits/waiting-call.ts';
 import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
 import { unitsOf } from '#server/limits/call-units.ts';
 import type { CallSize, Unreported } from '#server/limits/plausible-usage.ts';
-import { partsBound, promptBound } from '#server/limits/prompt-bound.ts';
+import { isText, promptBound } from '#server/limits/prompt-bound.ts';
 import { promptSize, type PromptSize } from '#server/limits/prompt-estimate.ts';
 import { callNeed, countsCost, hasHardLimit } from '#server/limits/call-need.ts';
 import { type CallEnd, isAllText } from '#server/relay/reply-usage.ts';
@@ -64,10 +64,13 @@ export function estimateCall(
   // Also without a limit: a back-test of other limits reads the estimate from the log.
   const { sized } = asked;
   const size = sized ? sizeOf(sized) : promptSize(body);
-  const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
+  const promptTokens = Math.min(
+    TOKENS_MAX,
+    isHard ? promptBound(body.length, asked.scanned.parts) : size.tokens,
+  );
   const allPriced = (price?.sell ?? price?.cost)?.schedule.units ?? NO_UNITS;
   const priced = subjects.some(countsCost) ? allPriced : NO_UNITS;
-  const units = sized?.units ?? unitsOf(body, asked.model, choices, priced, asked.makesImages);
+  const units = sized?.units ?? unitsOf(body, asked, priced);
   const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute, units);
   const replySize = { promptTokens, expectedTokens: expected.replyTokens, choices, ownLimit };
   const need = callNeed(replySize, subjects, isHard, cost);
@@ -84,7 +87,7 @@ export function estimateCall(
       expected.isPromptDue &&
       asked.storage !== 'refers' &&
       size.textBytes === body.length &&
-      partsBound(body) === 0,
+      isText(asked.scanned.parts),
     choices,
     ownLimit,
     cost,

@@ -56,6 +56,13 @@ const HEX_DIGIT = tableOf(Buffer.from('0123456789abcdefABCDEF'));
 const ESCAPED = tableOf(Buffer.from('"\\/bfnrt'));
 
 /**
+ * Receives each member of each object, in their order.
+ * @param quote the offset of the quote before its name, and `nameEnd` the one after the quote behind it.
+ * @param value the first byte of its value, which may still turn out to be invalid.
+ */
+export type MemberVisitor = (bytes: Buffer, quote: number, nameEnd: number, value: number) => void;
+
+/**
  * Checks a whole document and finds the wanted members of its top-level object.
  * @param optional further members. One that is there twice is skipped.
  * @throws {JsonError} when it is not valid JSON, too deep, not an object, or names a wanted member twice.
@@ -64,6 +71,7 @@ export function scanObject(
   bytes: Buffer,
   wanted: readonly string[],
   optional: readonly string[] = [],
+  visit: MemberVisitor | null = null,
 ): ScannedObject {
   if (!isUtf8(bytes)) throw new JsonError('invalid', 'the bytes are not UTF-8');
   let at = skipBlank(bytes, 0);
@@ -79,7 +87,8 @@ export function scanObject(
     const nameEnd = skipString(bytes, at);
     const name = nameAmong(wanted, bytes, at, nameEnd);
     const start = skipColon(bytes, nameEnd);
-    const end = skipValue(bytes, start, 1);
+    if (visit !== null) visit(bytes, at, nameEnd, start);
+    const end = skipValue(bytes, start, 1, visit);
     if (name !== null) {
       if (members.has(name)) throw new JsonError('duplicate', `the member "${name}" occurs twice`, name);
       members.set(name, { start, end });
@@ -202,14 +211,19 @@ function skipEscape(bytes: Buffer, at: number): number {
 }
 
 /** From the first byte of a value to just after its last. @throws {JsonError} if it is not valid. */
-export function skipValue(bytes: Buffer, at: number, depth: number): number {
+export function skipValue(
+  bytes: Buffer,
+  at: number,
+  depth: number,
+  visit: MemberVisitor | null = null,
+): number {
   switch (byteAt(bytes, at)) {
     case QUOTE:
       return skipString(bytes, at);
     case OPEN_BRACE:
-      return skipContainer(bytes, at, depth + 1, CLOSE_BRACE);
+      return skipContainer(bytes, at, depth + 1, CLOSE_BRACE, visit);
     case OPEN_BRACKET:
-      return skipContainer(bytes, at, depth + 1, CLOSE_BRACKET);
+      return skipContainer(bytes, at, depth + 1, CLOSE_BRACKET, visit);
     case 0x74: // t
       return skipWord(bytes, at, 'true');
     case 0x66: // f
@@ -221,13 +235,24 @@ export function skipValue(bytes: Buffer, at: number, depth: number): number {
   }
 }
 
-function skipContainer(bytes: Buffer, open: number, depth: number, close: number): number {
+function skipContainer(
+  bytes: Buffer,
+  open: number,
+  depth: number,
+  close: number,
+  visit: MemberVisitor | null,
+): number {
   if (depth > JSON_DEPTH_MAX) throw new JsonError('too_deep', `deeper than ${JSON_DEPTH_MAX} levels`);
   let at = skipBlank(bytes, open + 1);
   if (byteAt(bytes, at) === close) return at + 1;
   for (;;) {
-    if (close === CLOSE_BRACE) at = skipColon(bytes, skipString(bytes, at));
-    at = skipBlank(bytes, skipValue(bytes, at, depth));
+    if (close === CLOSE_BRACE) {
+      const nameEnd = skipString(bytes, at);
+      const value = skipColon(bytes, nameEnd);
+      if (visit !== null) visit(bytes, at, nameEnd, value);
+      at = value;
+    }
+    at = skipBlank(bytes, skipValue(bytes, at, depth, visit));
     const byte = byteAt(bytes, at);
     if (byte === close) return at + 1;
     if (byte !== COMMA) throw invalid(at);

@@ -6,6 +6,7 @@ import { CHOICES_MAX } from '#server/wire/bounds.ts';
 import { ATTRIBUTION_MEMBERS } from '#server/attribution/sources.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { JsonError, scanObject, type ScannedObject, type Span, valueOf } from '#server/wire/json.ts';
+import { countParts, NO_PARTS, type PromptParts } from '#server/wire/prompt-parts.ts';
 
 /** What the relay needs to know of a request; all else passes untouched. */
 export type ParsedRequest = {
@@ -33,8 +34,11 @@ export type ParsedRequest = {
   sized?: StatedSize;
   /** Replies beside JSON and events: a text, which is read whole, or audio, which is relayed as it comes. */
   replies?: 'text' | 'audio';
-  scanned: ScannedObject;
+  scanned: ScannedRequest;
 };
+
+/** What one pass over a request's body finds. */
+export type ScannedRequest = ScannedObject & { parts: Readonly<PromptParts> };
 
 /** The size of a request whose body is not the text of its prompt. */
 export type StatedSize = {
@@ -150,10 +154,21 @@ function parse(
   };
 }
 
-/** Finds the members of a request's body that its route reads, and those of its attribution. */
-export function scanRequest(body: Buffer, names: readonly string[]): ScannedObject | ApiError {
+/** Members that ask for units with a price of their own, see call-units.ts. */
+const UNIT_MEMBERS = [
+  'tools',
+  'max_tool_calls',
+  'web_search_options',
+  'search_parameters',
+  'plugins',
+] as const;
+const MEMBERS_OF_EACH = [...ATTRIBUTION_MEMBERS, ...UNIT_MEMBERS];
+
+/** Finds the members of a request's body that its route reads, and those of its attribution and units. */
+export function scanRequest(body: Buffer, names: readonly string[]): ScannedRequest | ApiError {
+  const parts = { ...NO_PARTS };
   try {
-    return scanObject(body, names, ATTRIBUTION_MEMBERS);
+    return { ...scanObject(body, names, MEMBERS_OF_EACH, countParts(parts)), parts };
   } catch (error) {
     if (error instanceof JsonError) return errorOfJson(error);
     throw error;

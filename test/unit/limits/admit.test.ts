@@ -54,6 +54,8 @@ function chatOf(more: object): { body: Buffer; chat: ParsedRequest } {
   return { body, chat };
 }
 
+const boundOf = (body: Buffer, { scanned }: ParsedRequest): number => promptBound(body.length, scanned.parts);
+
 const anyLimit = fc.option(fc.nat(50_000));
 const anyChoices = fc.integer({ min: 1, max: 8 });
 
@@ -110,7 +112,7 @@ describe('under a hard quota', () => {
             Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity),
           );
           if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
-          const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
+          const worst = { input: boundOf(body, chat), cached: 0, output: asked * n, reasoning: asked * n };
           expect(worst.input + worst.output).toBeLessThanOrEqual(held.tokens);
           expect(roundCost(costOf(worst, SCHEDULE.base))).toBeLessThanOrEqual(held.cost);
         },
@@ -128,7 +130,7 @@ describe('under a hard quota', () => {
     const { body, chat } = chatOf({ max_tokens: 100 });
     const { need } = estimateCall(body, chat, HARD, PRICE, expecting(500), MINUTE);
     expect(need.wanted.cost).toBe(
-      costBound(highestCost(SCHEDULE, 0, promptBound(body), MINUTE), promptBound(body), 100),
+      costBound(highestCost(SCHEDULE, 0, boundOf(body, chat), MINUTE), boundOf(body, chat), 100),
     );
   });
 });

@@ -1,12 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { type Unit, UNITS } from '#db/pricing/parts.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { MEDIA_MS_MAX, TOOL_CALLS_TYPICAL } from '#server/limits/bounds.ts';
 import { unitsOf } from '#server/limits/call-units.ts';
+import { scanRequest } from '#server/wire/request-parser.ts';
 
 /** The units that requests can cause, which are reserved where they have a price. */
 
-const unitsIn = (request: object, model = 'm', choices = 1, priced: readonly Unit[] = TOOL_UNITS): object =>
-  unitsOf(Buffer.from(JSON.stringify(request)), model, choices, priced);
+function unitsIn(request: object, model = 'm', choices = 1, priced: readonly Unit[] = TOOL_UNITS): object {
+  const body = Buffer.from(JSON.stringify(request));
+  const scanned = scanRequest(body, []);
+  if (scanned instanceof ApiError) throw scanned;
+  return unitsOf(body, { model, choices, scanned }, priced);
+}
 const TOOL_UNITS: readonly Unit[] = ['web_search', 'image', 'tool_call'];
 
 describe('tools of the provider', () => {

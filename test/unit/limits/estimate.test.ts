@@ -14,8 +14,10 @@ import {
 } from '#server/limits/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { CallHistory } from '#server/limits/call-history.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
 import { promptSize } from '#server/limits/prompt-estimate.ts';
+import { scanRequest } from '#server/wire/request-parser.ts';
 import { anyCharacter } from '../../support/arbitrary-character.ts';
 
 /** What a chat template puts around each message, at the least: role and separators. */
@@ -249,6 +251,12 @@ describe('the estimate of a prompt', () => {
 });
 
 describe('the bound of a prompt', () => {
+  const boundOf = (body: Buffer): number => {
+    const scanned = scanRequest(body, []);
+    if (scanned instanceof ApiError) throw scanned;
+    return promptBound(body.length, scanned.parts);
+  };
+
   test('is above every count, whatever the text', () => {
     const odd = fc.oneof(
       fc.string({ unit: anyCharacter, maxLength: 300 }),
@@ -257,15 +265,13 @@ describe('the bound of a prompt', () => {
     );
     fc.assert(
       fc.property(odd, (told) => {
-        expect(promptBound(say(told))).toBeGreaterThanOrEqual(
-          countInParts(told.toWellFormed()) + MESSAGE_TOKENS,
-        );
+        expect(boundOf(say(told))).toBeGreaterThanOrEqual(countInParts(told.toWellFormed()) + MESSAGE_TOKENS);
       }),
     );
   });
 
-  const plain = promptBound(say('hello')) - say('hello').length;
-  const added = (content: unknown): number => promptBound(say(content)) - say(content).length - plain;
+  const plain = boundOf(say('hello')) - say('hello').length;
+  const added = (content: unknown): number => boundOf(say(content)) - say(content).length - plain;
 
   test.each<[string, object, number]>([
     [
@@ -300,7 +306,7 @@ describe('the bound of a prompt', () => {
 
   test('finds a part however its name is written', () => {
     const spelt = (text: string): number =>
-      promptBound(Buffer.from(`{"messages":[{"content":[{${text}}]}]}`)) - text.length;
+      boundOf(Buffer.from(`{"messages":[{"content":[{${text}}]}]}`)) - text.length;
     const none = spelt('');
     expect(spelt('"image_url" :\n {}')).toBe(none + IMAGE_TOKENS_MAX);
     expect(spelt('"image\\u005furl":{}')).toBeGreaterThanOrEqual(none + IMAGE_TOKENS_MAX);
@@ -311,10 +317,10 @@ describe('the bound of a prompt', () => {
 
   test('is not raised by text that speaks of parts, nor by the escapes that clients write', () => {
     expect(added('{"image_url": "x", "file_id": 1} and "input_audio":, "type":"document"')).toBe(0);
-    expect(promptBound(Buffer.from('{"required":["document"],"enum":["image"],"image":1}'))).toBe(
-      promptBound(Buffer.from('{}')) + 50,
+    expect(boundOf(Buffer.from('{"required":["document"],"enum":["image"],"image":1}'))).toBe(
+      boundOf(Buffer.from('{}')) + 50,
     );
-    expect(promptBound(Buffer.from('"\\u003c\\u0026\\u4f60\\u00e9"'))).toBe(plain + 26);
+    expect(boundOf(Buffer.from('{"\\u003c\\u0026":"\\u4f60\\u00e9"}'))).toBe(plain + 31);
   });
 });
 

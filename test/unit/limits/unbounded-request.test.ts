@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { REQUEST_LISTS } from '#server/limits/request-lists.ts';
 import { rejectUnbounded } from '#server/limits/unbounded-request.ts';
-import { findUnlisted, type Shape } from '#server/wire/json-shape.ts';
+import { findUnlisted, type Shape } from '#server/limits/json-shape.ts';
 
 /** Rejections under a hard limit, and how their errors name the field. The lists: request-lists.test.ts. */
 

@@ -8,6 +8,7 @@ import { parseError } from '#server/providers/openai/errors.ts';
 import { createOpenai } from '#server/providers/openai/openai.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
+import { NO_PARTS } from '#server/wire/prompt-parts.ts';
 import { scanObject } from '#server/wire/json.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
 import { requestText } from '../../support/providers/request-text.ts';
@@ -25,7 +26,7 @@ function callOf(
     includeUsage: 'stream_options' in value,
     completionLimit: null,
     choices: 1,
-    scanned,
+    scanned: { ...scanned, parts: NO_PARTS },
   };
   return {
     route,
