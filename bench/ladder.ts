@@ -15,7 +15,7 @@ import type { Settings } from './settings.ts';
 import { median } from './median.ts';
 import { figure, spread, table } from './table.ts';
 import { daybook } from './targets/daybook.ts';
-import { DIRECT } from './targets/plain.ts';
+import { BARE, DIRECT } from './targets/plain.ts';
 import type { Running, Surroundings } from './targets/target.ts';
 
 /** So many calls a second, with the dashboard's live feed open or closed. */
@@ -26,6 +26,8 @@ export type LadderRun = Rung & {
   round: number;
   /** CPU ms for each call; at no calls, percent of one CPU. By process, PostgreSQL's sessions among them. */
   cpu: Record<string, number>;
+  /** CPU ms for each call of a bare proxy at the same rate in this round; null at no calls. */
+  bareMs: number | null;
   /** Proportional set size of all processes, in MB. */
   pssMb: number;
   /** Over the upstream itself at the same rate in this round; null at no calls. */
@@ -61,7 +63,9 @@ export async function benchLadder(
   console.log(`Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`);
   console.log(pinning.note);
   const surroundings = { directory, pinning, upstreamPort: await startUpstream(directory, pinning, cleanup) };
-  const floor = await DIRECT.start(surroundings, 'load');
+  const direct = await DIRECT.start(surroundings, 'load');
+  const bare = await BARE.start(surroundings, 'load');
+  cleanup.defer(() => bare.stop());
   const running = await daybook('strict', KEYS, 'on').start(surroundings, 'load');
   cleanup.defer(() => running.stop());
   if (settings.warmupSecs === null) await sleep(STEADY_MS);
@@ -78,7 +82,7 @@ export async function benchLadder(
       const run = await measuredQuietly(
         { attempts: settings.rounds, neighborsMax: settings.neighborsMax },
         [databaseOf(running)],
-        () => measure(rung, round, running, floor, means),
+        () => measure(rung, round, { running, direct, bare }, means),
       );
       ladder.push(run);
       console.log(renderLadder([run]).split('\n').at(-1));
@@ -87,13 +91,14 @@ export async function benchLadder(
   return { ladder, goals: ladderGoals(ladder) };
 }
 
+/** What is measured, and what it is compared with. */
+type Servers = { running: Running; direct: Running; bare: Running };
 type Means = { surroundings: Surroundings; settings: Settings; signal: AbortSignal; secrets: string[] };
 
 async function measure(
   rung: Rung,
   round: number,
-  running: Running,
-  floor: Running,
+  { running, direct, bare }: Servers,
   means: Means,
 ): Promise<Omit<LadderRun, keyof Watched>> {
   const { settings, surroundings } = means;
@@ -101,7 +106,8 @@ async function measure(
   const during = { warmupSecs: settings.warmupSecs ?? WARMUP_SECS, secs: Math.min(secs, settings.secs * 3) };
   const viewers = rung.viewers > 0 ? await openViewers(surroundings, running.port, means.secrets, 1) : null;
   try {
-    const direct = await drive(floor, rung, { ...during, trees: {} }, means);
+    const floor = await drive(direct, rung, { ...during, trees: {} }, means);
+    const bareMs = rung.perSecond === 0 ? null : await bareCost(bare, rung, during, means);
     const trees = await treesOf(running);
     const measured = await drive(running, rung, { ...during, trees }, means);
     const of = (cpuUs: number): number =>
@@ -113,14 +119,27 @@ async function measure(
       ...rung,
       round,
       cpu,
+      bareMs,
       pssMb: WHOLE.reduce((sum, name) => sum + readPssKb(trees[name] as ProcessTree), 0) / 1024,
-      addedP50Ms: added(measured, direct, 'p50'),
-      addedP99Ms: added(measured, direct, 'p99'),
+      addedP50Ms: added(measured, floor, 'p50'),
+      addedP99Ms: added(measured, floor, 'p99'),
       errors: measured.errors,
     };
   } finally {
     if (viewers) closeViewers(viewers);
   }
+}
+
+async function bareCost(
+  bare: Running,
+  rung: Rung,
+  during: { warmupSecs: number; secs: number },
+  means: Means,
+): Promise<number> {
+  if (bare.serverPid === null) throw new Error('the bare proxy has no process of its own');
+  const trees = { bare: { root: bare.serverPid, except: [] } };
+  const { requests, trees: used } = await drive(bare, rung, { ...during, trees }, means);
+  return (used['bare']?.cpuUs ?? 0) / 1_000 / requests;
 }
 
 function databaseOf({ postgresPid }: Running): ProcessTree {
@@ -196,6 +215,7 @@ export function renderLadder(runs: readonly LadderRun[]): string {
       name,
       values(whole),
       ...WHOLE.map((part) => values(({ cpu }) => cpu[part] ?? null)),
+      values(({ bareMs }) => bareMs),
       values(({ addedP50Ms }) => addedP50Ms),
       values(({ addedP99Ms }) => addedP99Ms),
       values(({ pssMb }) => pssMb),
@@ -206,6 +226,7 @@ export function renderLadder(runs: readonly LadderRun[]): string {
     'CPU ms per call; idle: % of a CPU',
     'whole',
     ...WHOLE,
+    'bare',
     '+p50 ms',
     '+p99 ms',
     'PSS MB',
