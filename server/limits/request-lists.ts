@@ -177,6 +177,44 @@ const MESSAGES: Shape = {
   ),
 };
 
+/** A part of Gemini's contents; `executableCode` and its result are those of earlier replies. */
+const GEMINI_CONTENT: Shape = {
+  members: members('role', {
+    parts: {
+      members: members(`text thought thoughtSignature thought_signature inlineData inline_data fileData
+        functionCall function_call functionResponse function_response executableCode codeExecutionResult
+        videoMetadata mediaResolution partMetadata`),
+    },
+  }),
+};
+/** Names in another case are rejected where they could repeat what bounds the reply. */
+const GEMINI: Shape = {
+  members: members('toolConfig safetySettings labels model serviceTier', {
+    contents: GEMINI_CONTENT,
+    systemInstruction: GEMINI_CONTENT,
+    system_instruction: GEMINI_CONTENT,
+    tools: { members: members('functionDeclarations function_declarations') },
+    generationConfig: {
+      members: members(
+        `temperature topP topK candidateCount maxOutputTokens stopSequences presencePenalty frequencyPenalty
+        seed responseMimeType responseSchema responseJsonSchema _responseJsonSchema responseLogprobs logprobs
+        thinkingConfig mediaResolution enableEnhancedCivicAnswers`,
+        { responseModalities: ['TEXT', 'AUDIO'] },
+      ),
+    },
+  }),
+};
+const GEMINI_EMBEDDING: Shape = {
+  members: members('model taskType title outputDimensionality', { content: GEMINI_CONTENT }),
+};
+Object.assign(GEMINI_EMBEDDING.members, { requests: GEMINI_EMBEDDING });
+
+/** The same for clients of Gemini's API, whose calls have these routes. */
+export const GEMINI_LISTS: ReadonlyMap<RelayedRoute, Shape> = new Map([
+  [CHAT_COMPLETIONS, GEMINI],
+  ['/v1/embeddings', GEMINI_EMBEDDING],
+]);
+
 /** The body of a request of each route, as it may be under a hard limit. */
 export const REQUEST_LISTS: Readonly<Record<RelayedRoute, Shape>> = {
   [CHAT_COMPLETIONS]: CHAT,

@@ -1,7 +1,7 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { generatesImages } from '#server/limits/image-models.ts';
-import { REQUEST_LISTS } from '#server/limits/request-lists.ts';
+import { GEMINI_LISTS, REQUEST_LISTS } from '#server/limits/request-lists.ts';
 import { isPreset, searchesByItself } from '#server/limits/searching-models.ts';
 import { findUnlisted, type Unlisted } from '#server/limits/json-shape.ts';
 
@@ -15,6 +15,7 @@ const REFERENCES: ReadonlySet<string> = new Set([
   'container',
   'container_upload',
   'cached_content',
+  'cachedContent',
   'audio',
   'preset',
 ]);
@@ -40,12 +41,14 @@ const HARD = 'and this account has a hard quota, under which usage must be bound
  * names the first field that is not on the list of its route.
  * @param body a valid JSON object, or a form.
  * @param model in the client's words; the upstreams' names for it are in `targets`.
+ * @param protocol of the client, where it isn't that of the route.
  */
 export function rejectUnbounded(
   route: RelayedRoute,
   body: Buffer,
   model: string,
   targets: readonly { readonly model: string | null }[] = [],
+  protocol?: 'gemini',
 ): ApiError | null {
   const names = [model, ...targets.map((target) => target.model ?? model)];
   if (names.some((name) => searchesByItself(name) || isPreset(name))) {
@@ -64,7 +67,8 @@ export function rejectUnbounded(
     return new ApiError('invalid_value', {
       message: `Nothing bounds the usage of ${route}, ${HARD} Ask the operator for a soft quota.`,
     });
-  const unlisted = findUnlisted(body, REQUEST_LISTS[route]);
+  const list = (protocol && GEMINI_LISTS.get(route)) ?? REQUEST_LISTS[route];
+  const unlisted = findUnlisted(body, list);
   return unlisted && new ApiError('invalid_value', { message: messageOf(unlisted), param: unlisted.path });
 }
 

@@ -243,7 +243,7 @@ async function reserve(relay: Relay, permitted: Permitted, keyed: KeyedCall | nu
   const past = relay.history.of(key.id, model);
   const minute = minuteOf(readModel.nowMs());
   const estimate = estimateCall(body.bytes, parsed, subjects, price, past, minute);
-  const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, model, targets) : null;
+  const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, model, targets, protocol) : null;
   if (unbounded) {
     rejected.size = rejectedSize(body, estimate, minute);
     return refused(unbounded);

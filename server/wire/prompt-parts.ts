@@ -1,4 +1,11 @@
-import { type MemberVisitor, skipString, stringOf } from '#server/wire/json.ts';
+import {
+  type MemberVisitor,
+  skipBlank,
+  skipColon,
+  skipString,
+  skipValue,
+  stringOf,
+} from '#server/wire/json.ts';
 
 /** The parts of a prompt that are no text, and its tools, counted while the body is scanned. Pure. */
 
@@ -28,12 +35,16 @@ const KINDS: Readonly<Record<string, Kind>> = {
   file_id: 'files',
   file_data: 'files',
   input_file: 'files',
+  fileData: 'files',
 };
 /** The same in Anthropic's Messages, by the `type` of each. */
 const KINDS_BY_TYPE: Readonly<Record<string, Kind>> = { image: 'images', document: 'files' };
+/** Gemini's parts with content in them, whose kind is that of its media type. */
+const INLINE: ReadonlySet<string> = new Set(['inlineData', 'inline_data']);
+const MEDIA_TYPES: ReadonlySet<string> = new Set(['mimeType', 'mime_type']);
 const TOOLS: ReadonlySet<string> = new Set(['tools', 'functions', 'response_format']);
 
-const NAMES = ['type', ...Object.keys(KINDS), ...TOOLS];
+const NAMES = ['type', ...Object.keys(KINDS), ...INLINE, ...TOOLS];
 /** Names with other lengths or first bytes are skipped: most are never made a string. */
 const FIRST_BYTES_BY_LENGTH: ReadonlySet<number>[] = [];
 for (const name of NAMES) {
@@ -42,6 +53,8 @@ for (const name of NAMES) {
 }
 const BACKSLASH = 0x5c;
 const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_BRACE = 0x7b;
 
 /** @returns what counts the parts of a body into `parts`. A name or type may be written with escapes. */
 export function countParts(parts: PromptParts): MemberVisitor {
@@ -50,15 +63,40 @@ export function countParts(parts: PromptParts): MemberVisitor {
     if (!FIRST_BYTES_BY_LENGTH[nameEnd - quote - 2]?.has(first) && !hasEscape(bytes, quote, nameEnd)) return;
     const name = stringOf(bytes, quote, nameEnd);
     if (TOOLS.has(name)) parts.hasTools = true;
-    const kind =
-      name === 'type'
-        ? bytes[value] === QUOTE && kindOf(KINDS_BY_TYPE, stringOf(bytes, value, skipString(bytes, value)))
-        : kindOf(KINDS, name);
+    const kind = kindOf(bytes, name, value);
     if (kind) parts[kind]++;
   };
 }
 
-const kindOf = (kinds: Readonly<Record<string, Kind>>, name: string): Kind | undefined =>
+function kindOf(bytes: Buffer, name: string, value: number): Kind | undefined {
+  if (name === 'type') return bytes[value] === QUOTE ? known(KINDS_BY_TYPE, textAt(bytes, value)) : undefined;
+  return INLINE.has(name) ? inlineKind(bytes, value) : known(KINDS, name);
+}
+
+/** Without a media type, the content may be anything. */
+function inlineKind(bytes: Buffer, value: number): Kind | undefined {
+  const type = bytes[value] === OPEN_BRACE ? mediaTypeIn(bytes, value) : '';
+  if (type.startsWith('text/')) return undefined;
+  if (type.startsWith('image/')) return 'images';
+  return type.startsWith('audio/') ? 'recordings' : 'files';
+}
+
+/** The media type in an object that hasn't been checked yet. */
+function mediaTypeIn(bytes: Buffer, open: number): string {
+  let at = skipBlank(bytes, open + 1);
+  while (bytes[at] === QUOTE) {
+    const nameEnd = skipString(bytes, at);
+    const value = skipColon(bytes, nameEnd);
+    if (MEDIA_TYPES.has(stringOf(bytes, at, nameEnd)) && bytes[value] === QUOTE) return textAt(bytes, value);
+    at = skipBlank(bytes, skipValue(bytes, value, 0));
+    if (bytes[at] === COMMA) at = skipBlank(bytes, at + 1);
+  }
+  return '';
+}
+
+const textAt = (bytes: Buffer, quote: number): string => stringOf(bytes, quote, skipString(bytes, quote));
+
+const known = (kinds: Readonly<Record<string, Kind>>, name: string): Kind | undefined =>
   Object.hasOwn(kinds, name) ? kinds[name] : undefined;
 
 function hasEscape(bytes: Buffer, from: number, to: number): boolean {

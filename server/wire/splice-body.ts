@@ -57,17 +57,24 @@ export function bodyForUpstream(body: Body, parsed: ParsedRequest, changes: Body
     body.slab[end - 1] = 0x7d;
     return body.slab.subarray(0, end);
   }
+  return splice(body, [...splices, { start: close, end: close, text: addition.toString() }]);
+}
+
+/** A text in place of a span of the body. */
+export type Splice = Span & { text: string };
+
+/** The body with texts in place of spans that don't overlap. */
+export function splice(body: Body, splices: readonly Splice[]): Buffer {
+  const { bytes } = body;
   const parts: Buffer[] = [];
   let at = 0;
   for (const { start, end, text } of splices.toSorted((left, right) => left.start - right.start)) {
     parts.push(bytes.subarray(at, start), Buffer.from(text));
     at = end;
   }
-  parts.push(bytes.subarray(at, close), addition, bytes.subarray(close));
+  parts.push(bytes.subarray(at));
   return body.slab ? joinInSlab(body, parts) : Buffer.concat(parts);
 }
-
-type Splice = Span & { text: string };
 
 function changesOf(
   bytes: Buffer,

@@ -1,5 +1,6 @@
 import { MODEL_NAME } from '#db/events/parts.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import { CHOICES_MAX } from '#server/wire/bounds.ts';
 import { asRecord, count } from '#server/wire/counts.ts';
 import { valueOf } from '#server/wire/json.ts';
 import { type RequestParser, scanRequest } from '#server/wire/request-parser.ts';
@@ -14,9 +15,16 @@ export function geminiParser(model: string, sse: boolean): RequestParser {
     if (!scanned.members.has('contents')) return missing('contents');
     if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
     const span = scanned.members.get('generationConfig');
-    const limit = span && asRecord(valueOf(body, span))?.['maxOutputTokens'];
+    const config = span && asRecord(valueOf(body, span));
+    const limit = config?.['maxOutputTokens'];
     const completionLimit = typeof limit === 'number' ? count(limit) : null;
-    return { model, sse, includeUsage: true, completionLimit, choices: 1, scanned };
+    const choices = Math.max(1, count(config?.['candidateCount']));
+    if (choices > CHOICES_MAX)
+      return new ApiError('invalid_value', {
+        message: `The field "generationConfig.candidateCount" must be at most ${CHOICES_MAX}.`,
+        param: 'generationConfig.candidateCount',
+      });
+    return { model, sse, includeUsage: true, completionLimit, choices, scanned };
   };
 }
 

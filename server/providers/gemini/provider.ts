@@ -9,10 +9,13 @@ import type {
 } from '#server/providers/provider.ts';
 import { asRecord } from '#server/wire/counts.ts';
 import { scanObject, valueOf } from '#server/wire/json.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
+import { restoreBody, splice, type Splice } from '#server/wire/splice-body.ts';
 
 /**
  * Gemini's own API, for clients of that API and for calls that were translated into it: the bytes of requests
- * and replies pass as they are. The model and the form of the reply are in the path. Pure.
+ * and replies pass as they are, except for the limit on the reply under a hard quota. The model and the form
+ * of the reply are in the path. Pure.
  */
 export const gemini: Provider = {
   request: requestOf,
@@ -21,16 +24,34 @@ export const gemini: Provider = {
   parseError,
 };
 
-function requestOf({ body, parsed, model }: ProviderCall): ProviderRequest {
+function requestOf({ body, parsed, model, tokenLimit }: ProviderCall): ProviderRequest {
   const method = parsed.sse ? 'streamGenerateContent?alt=sse' : 'generateContent';
+  restoreBody(body);
   return {
     path: `/models/${encodeURIComponent(model)}:${method}`,
-    body: body.bytes,
+    body: tokenLimit === null ? body.bytes : splice(body, [limitSplice(body.bytes, parsed, tokenLimit)]),
     headers: [],
     unsupported: [],
   };
 }
 
+/** Where the limit of a hard quota is written. */
+function limitSplice(bytes: Buffer, { scanned }: ParsedRequest, tokenLimit: number): Splice {
+  const config = scanned.members.get('generationConfig');
+  const limit = `"maxOutputTokens":${tokenLimit}`;
+  if (!config) {
+    const { close, empty } = scanned;
+    return { start: close, end: close, text: `${empty ? '' : ','}"generationConfig":{${limit}}` };
+  }
+  if (bytes[config.start] !== OPEN_BRACE) return { ...config, text: `{${limit}}` };
+  const { members, close, empty } = scanObject(bytes.subarray(config.start, config.end), ['maxOutputTokens']);
+  const given = members.get('maxOutputTokens');
+  if (!given)
+    return { start: config.start + close, end: config.start + close, text: (empty ? '' : ',') + limit };
+  return { start: config.start + given.start, end: config.start + given.end, text: String(tokenLimit) };
+}
+
+const OPEN_BRACE = 0x7b;
 const MEMBERS = ['candidates', 'usageMetadata', 'modelVersion', 'responseId', 'promptFeedback', 'error'];
 
 /** Reads a whole response. @returns null for another text. */

@@ -1,7 +1,7 @@
 import type { EventOf } from '#db/events/events.ts';
 import { PROTOCOLS, type Protocol } from '#server/protocols/protocol.ts';
 import { openRequests, settledOf } from '../faults.ts';
-import { startRelay, type TestRelay } from '../relay.ts';
+import { startRelay, type TestRelay, type UpstreamEntry } from '../relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../upstream/upstream.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
@@ -16,28 +16,7 @@ export async function startMatrix(
   postgres: 'database' | 'embedded' = 'database',
 ): Promise<Matrix> {
   const upstream = await startUpstream();
-  const entry = (protocol: Protocol): object => {
-    switch (protocol) {
-      case 'chat':
-        return { baseUrl: upstream.baseUrl, routes: ['/v1/chat/completions'] };
-      case 'responses':
-        return { baseUrl: upstream.baseUrl, routes: ['/v1/responses'] };
-      case 'messages':
-        return { baseUrl: upstream.baseUrl, provider: 'anthropic' };
-      case 'gemini':
-        return { baseUrl: `${upstream.url}/v1beta`, provider: 'gemini' };
-    }
-  };
-  const relay = await startRelay({
-    upstreams: PROTOCOLS.map((protocol) => ({
-      baseUrl: '',
-      ...entry(protocol),
-      name: `only-${protocol}`,
-      models: [`${protocol}-*`],
-    })),
-    env,
-    postgres,
-  });
+  const relay = await startRelay({ upstreams: matrixUpstreams(upstream), env, postgres });
   return {
     relay,
     upstream,
@@ -46,6 +25,30 @@ export async function startMatrix(
       await upstream.close();
     },
   };
+}
+
+/** An upstream of each protocol at a scripted one. */
+export const matrixUpstreams = (upstream: ScriptedUpstream): UpstreamEntry[] =>
+  PROTOCOLS.map((protocol) => ({
+    ...addressOf(upstream, protocol),
+    name: `only-${protocol}`,
+    models: [`${protocol}-*`],
+  }));
+
+function addressOf(
+  { url, baseUrl }: ScriptedUpstream,
+  protocol: Protocol,
+): Omit<UpstreamEntry, 'name' | 'models'> {
+  switch (protocol) {
+    case 'chat':
+      return { baseUrl, routes: ['/v1/chat/completions'] };
+    case 'responses':
+      return { baseUrl, routes: ['/v1/responses'] };
+    case 'messages':
+      return { baseUrl, provider: 'anthropic' };
+    case 'gemini':
+      return { baseUrl: `${url}/v1beta`, provider: 'gemini' };
+  }
 }
 
 const TEXT = 'When does the tide turn?';

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
+  AUDIO_TOKENS_MAX,
   CONTEXT_TOKENS_MAX,
   IMAGE_TOKENS_MAX,
   PAST_CALLS_MAX,
@@ -296,6 +297,16 @@ describe('the bound of a prompt', () => {
       { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'AAAA' } },
       CONTEXT_TOKENS_MAX,
     ],
+    [
+      'a picture in a part of Gemini',
+      { inlineData: { data: 'AAAA', mimeType: 'image/png' } },
+      IMAGE_TOKENS_MAX,
+    ],
+    ['a recording in one', { inline_data: { mime_type: 'audio/wav', data: 'AAAA' } }, AUDIO_TOKENS_MAX],
+    ['a file in one', { inlineData: { data: 'AAAA', mimeType: 'application/pdf' } }, CONTEXT_TOKENS_MAX],
+    ['content in one without a type', { inlineData: { data: 'AAAA' } }, CONTEXT_TOKENS_MAX],
+    ['text in one', { inlineData: { data: 'AAAA', mimeType: 'text/plain' } }, 0],
+    ['a file of Google', { fileData: { fileUri: 'https://example.com/a' } }, CONTEXT_TOKENS_MAX],
     ['a video', { type: 'video_url', video_url: { url: 'https://example.com/a.mp4' } }, CONTEXT_TOKENS_MAX],
   ])('makes room for %s', (_, part, tokens) => expect(added([part])).toBe(tokens));
 
