@@ -210,13 +210,23 @@ const eventsOf = (text: string): Buffer[] =>
     .filter((event) => event !== '')
     .map((event) => Buffer.from(event));
 
-/** The same stream with each of its deltas many times. */
+/** The same stream with each of its deltas many times. Of the arguments of a call, a string gets longer. */
 function lengthened(text: string): Buffer[] {
   return text.split(/(?<=\n\n)/).flatMap((event) => {
-    const isDelta = /"(?:text|thinking|input_json)_delta"/.test(event);
-    return Array.from({ length: isDelta ? DELTAS_TIMES : 1 }, () => Buffer.from(event));
+    const times = /"(?:text|thinking)_delta"/.test(event) ? DELTAS_TIMES : 1;
+    const [, before = '', begun = '', rest = '', behind = ''] = ARGUMENTS.exec(event) ?? [];
+    const fragments = [begun, ...Array.from({ length: DELTAS_TIMES }, () => FRAGMENT), rest];
+    const events =
+      before === ''
+        ? Array.from({ length: times }, () => event)
+        : fragments.map((fragment) => `${before}${fragment}${behind}`);
+    return events.map((each) => Buffer.from(each));
   });
 }
+
+/** Arguments with a string, divided behind its first word. */
+const ARGUMENTS = /^(.*"partial_json":")(.*\\"Leith)(.*)("\}.*)$/s;
+const FRAGMENT = String.raw`, \\\"Oban\\\"`;
 
 type Delta = {
   content?: string;

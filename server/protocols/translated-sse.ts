@@ -63,7 +63,7 @@ export class TranslatedSse implements SseReader {
   flush(): Buffer | null {
     const rest = this.#events.rest()?.toString('latin1') ?? '';
     if (this.#isOver) return null;
-    const text = isWhole(rest) ? this.#event(rest) : '';
+    const text = rest !== '' && isWhole(rest) ? this.#event(rest) : '';
     return bytesOf(text + (this.#inner.complete ? this.#end() : ''));
   }
 
@@ -85,9 +85,11 @@ export class TranslatedSse implements SseReader {
 
   #event(event: string): string {
     const quick = this.#reader.quick ? this.#reader.quick(event) : this.#known(event);
-    if (quick && this.#inner.passDelta(event, quick.text.length)) return this.#writer.take(quick);
+    if (quick && this.#inner.passDelta(event, quick.text.length, this.#patterns[0] ?? null))
+      return this.#writer.take(quick);
     const passed = this.#inner.relayEvent(event);
     if (this.#inner.failed) return this.#fail();
+    if (this.#reader.isUnread?.(passed)) return '';
     const data = dataOf(passed)?.trim() ?? '';
     if (data === '') return '';
     let text = '';
@@ -182,9 +184,12 @@ const PATTERNS_MAX = 4;
 /** Deltas in spellings that aren't certain, after which no more are looked into. */
 const UNKNOWNS_MAX = 16;
 
+const DONE = '[DONE]';
+
 const bytesOf = (text: string): Buffer | null => (text === '' ? null : Buffer.from(text, 'latin1'));
 
 function parsed(data: string): unknown {
+  if (data === DONE) return null;
   try {
     return JSON.parse(decoded(data)) as unknown;
   } catch {
@@ -194,5 +199,5 @@ function parsed(data: string): unknown {
 
 function isWhole(event: string): boolean {
   const data = dataOf(event)?.trim() ?? '';
-  return data === '[DONE]' || parsed(data) !== null;
+  return data === DONE || parsed(data) !== null;
 }

@@ -67,9 +67,10 @@ export abstract class PassthroughSse implements SseReader {
 
   /**
    * Counts an event without inspecting it, of which is known that it carries just a text of so many bytes.
+   * @param _spelling the same for events that differ in nothing but their text and numbers; null: unknown.
    * @returns false: it may contain a secret, and has to be inspected.
    */
-  passDelta(event: string, bytes: number): boolean {
+  passDelta(event: string, bytes: number, _spelling: object | null): boolean {
     if (this.#redactor.isSuspect(event)) return false;
     this.#dataEvents++;
     this.output.add(bytes);

@@ -12,21 +12,19 @@ const BRACE_BIT = 0x20;
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
 
-/** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */
 // oxlint-disable-next-line no-control-regex
-const NOT_PLAIN = /[\u0000-\u001f\\]/;
-const ESCAPES = /^(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*$/;
-/** Longer ones are rare, and the memory of a pattern grows with its match. */
-const ESCAPED_CHARACTERS_MAX = 1_000;
+const CONTROL = /[\u0000-\u001f]/;
+/** What may stand behind a backslash. */
+const ESCAPE = /["\\/bfnrt]|u[0-9a-fA-F]{4}/y;
 
-/**
- * Whether a text without bare quotes can be the inside of a JSON string. Of a long one with escapes that
- * isn't known without parsing it: false.
- */
+/** Whether a text without bare quotes can be the inside of a JSON string. */
 export function isLiteral(inside: string): boolean {
-  if (!NOT_PLAIN.test(inside)) return true;
-  // oxlint-disable-next-line no-control-regex
-  return inside.length <= ESCAPED_CHARACTERS_MAX && !/[\u0000-\u001f]/.test(inside) && ESCAPES.test(inside);
+  if (CONTROL.test(inside)) return false;
+  for (let at = inside.indexOf('\\'); at >= 0; at = inside.indexOf('\\', ESCAPE.lastIndex)) {
+    ESCAPE.lastIndex = at + 1;
+    if (!ESCAPE.test(inside)) return false;
+  }
+  return true;
 }
 
 /** Where the string whose text begins at `from` ends: at its closing quote, or with the text. */
@@ -50,28 +48,72 @@ export function membersOf(text: string): Map<string, string> {
   at = skip(BLANK, text, at + 1);
   while (text[at] === '"') {
     const nameEnd = stringEnd(text, at + 1);
-    const name = text.slice(at + 1, nameEnd);
-    const start = skip(BLANK, text, skip(BLANK, text, nameEnd + 1) + 1);
+    const start = memberStart(text, nameEnd);
     const end = valueEnd(text, start);
-    members.set(name.includes('\\') ? (JSON.parse(`"${name}"`) as string) : name, text.slice(start, end));
-    at = skip(BLANK, text, end);
-    if (text[at] !== ',') break;
-    at = skip(BLANK, text, at + 1);
+    members.set(nameIn(text, at, nameEnd), text.slice(start, end));
+    at = nextStart(text, end);
   }
   return members;
 }
 
-/** The elements of an array, each as its text. @param text valid JSON; anything but an array has none. */
-export function elementsOf(text: string): string[] {
-  const elements: string[] = [];
+/**
+ * The text of the value at a path of names and places, found in one pass over what precedes it; undefined: it
+ * is missing. @param text valid JSON. Of a name that occurs twice the first counts.
+ */
+export function rawAt(text: string, ...path: readonly (string | number)[]): string | undefined {
+  const at = startOf(text, path);
+  return at < 0 ? undefined : text.slice(at, valueEnd(text, at));
+}
+
+/** The elements of the array at a path, in the same way. Anything else has none. */
+export function elementsAt(text: string, ...path: readonly (string | number)[]): string[] {
+  const at = startOf(text, path);
+  return at < 0 ? [] : elementsFrom(text, at);
+}
+
+/** Where the value at a path begins; negative: it is missing. */
+function startOf(text: string, path: readonly (string | number)[]): number {
   let at = skip(BLANK, text, 0);
-  if (text[at] !== '[') return elements;
-  at = skip(BLANK, text, at + 1);
+  for (let index = 0; index < path.length && at >= 0; index++) {
+    const step = path[index] as string | number;
+    at = typeof step === 'string' ? startOfMember(text, at, step) : startOfElement(text, at, step);
+  }
+  return at;
+}
+
+function startOfMember(text: string, object: number, name: string): number {
+  if (text[object] !== '{') return -1;
+  let at = skip(BLANK, text, object + 1);
+  while (text[at] === '"') {
+    const nameEnd = stringEnd(text, at + 1);
+    const start = memberStart(text, nameEnd);
+    if (nameIn(text, at, nameEnd) === name) return start;
+    at = nextStart(text, valueEnd(text, start));
+  }
+  return -1;
+}
+
+function startOfElement(text: string, array: number, index: number): number {
+  if (text[array] !== '[') return -1;
+  let at = skip(BLANK, text, array + 1);
+  for (let left = index; at < text.length && text[at] !== ']'; left--) {
+    if (left === 0) return at;
+    at = nextStart(text, valueEnd(text, at));
+  }
+  return -1;
+}
+
+/** The elements of an array, each as its text. @param text valid JSON; anything but an array has none. */
+export const elementsOf = (text: string): string[] => elementsFrom(text, skip(BLANK, text, 0));
+
+function elementsFrom(text: string, array: number): string[] {
+  const elements: string[] = [];
+  if (text[array] !== '[') return elements;
+  let at = skip(BLANK, text, array + 1);
   while (at < text.length && text[at] !== ']') {
     const end = valueEnd(text, at);
     elements.push(text.slice(at, end));
-    at = skip(BLANK, text, end);
-    if (text[at] === ',') at = skip(BLANK, text, at + 1);
+    at = nextStart(text, end);
   }
   return elements;
 }
@@ -97,6 +139,21 @@ export function arrayOf(elements: readonly string[]): string {
   let text = '';
   for (const element of elements) text += `${text === '' ? '[' : ','}${element}`;
   return text === '' ? '[]' : `${text}]`;
+}
+
+/** Where the value of a member begins, whose name ends at `nameEnd`. */
+const memberStart = (text: string, nameEnd: number): number =>
+  skip(BLANK, text, skip(BLANK, text, nameEnd + 1) + 1);
+
+function nameIn(text: string, at: number, nameEnd: number): string {
+  const name = text.slice(at + 1, nameEnd);
+  return name.includes('\\') ? (JSON.parse(`"${name}"`) as string) : name;
+}
+
+/** Where the next member or element begins, or the bracket behind the last. */
+function nextStart(text: string, end: number): number {
+  const at = skip(BLANK, text, end);
+  return text[at] === ',' ? skip(BLANK, text, at + 1) : at;
 }
 
 /** Where a value that begins at `at` ends. */

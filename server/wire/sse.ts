@@ -8,12 +8,22 @@ const DATA_LINE = /(?:^|[\r\n])data:/;
 
 /** What an event's data lines hold; null where it has none, as comments do. */
 export function dataOf(event: string): string | null {
+  const single = onlyLineOf(event);
+  if (single !== null) return single;
   if (!DATA_LINE.test(event)) return null;
   return event
     .split(LINE_END)
     .filter((line) => line.startsWith('data:'))
     .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
     .join('\n');
+}
+
+/** The data of an event whose last line is the only one with data, as nearly all are; null: another event. */
+function onlyLineOf(event: string): string | null {
+  const at = event.startsWith('data:') ? 0 : event.indexOf('\ndata:') + 1;
+  const isLast = event.indexOf('\n', at) === event.length - 2 && event.endsWith('\n');
+  if (!isLast || !event.startsWith('data:', at) || event.includes('\r')) return null;
+  return event.slice(at + (event[at + 5] === ' ' ? 6 : 5), -2);
 }
 
 /**

@@ -14,8 +14,18 @@ export type ChatWriterOptions = {
   customTools: ReadonlySet<string>;
 };
 
-/** @property text the arguments; of a streamed reply only those of custom tools are kept. */
-type Call = { id: Literal; name: Literal; isCustom: boolean; isEmpty: boolean; text: Literal };
+/**
+ * @property text the arguments; of a streamed reply only those of custom tools are kept.
+ * @property head what each chunk of its arguments begins with.
+ */
+type Call = {
+  id: Literal;
+  name: Literal;
+  isCustom: boolean;
+  isEmpty: boolean;
+  text: Literal;
+  head: string;
+};
 type Detail = { text: Literal; signature: Literal | null };
 
 /** What a reply that is not streamed holds, as literals or JSON. */
@@ -37,6 +47,8 @@ export class ChatReplyWriter implements ReplyWriter {
   #head = '';
   /** The same for chunks of text, up to the text. */
   #textHead = '';
+  /** And for chunks of thoughts. */
+  #thoughtHead = '';
   readonly #calls = new Map<number, Call>();
   readonly #kept: Kept = { content: '', refusal: '', reasoning: '', annotations: [], images: [] };
   /** The thoughts of a whole reply; the last can be open. */
@@ -133,6 +145,7 @@ export class ChatReplyWriter implements ReplyWriter {
     this.#model = model || this.#model;
     this.#head = `data: ${this.#base('chat.completion.chunk')}"choices":[{"index":0,"delta":`;
     this.#textHead = `${this.#head}{"content":"`;
+    this.#thoughtHead = `${this.#head}{"reasoning_content":"`;
     return this.#chunk('{"role":"assistant","content":""}');
   }
 
@@ -147,11 +160,11 @@ export class ChatReplyWriter implements ReplyWriter {
   }
 
   #think(text: Literal): string {
-    if (this.#isStreamed)
-      return this.#chunk(
-        `{"reasoning_content":"${text}",` +
-          `"reasoning_details":[{"type":"reasoning.text","text":"${text}","index":${this.#thoughts}}]}`,
-      );
+    if (this.#isStreamed) {
+      this.#events++;
+      const detail = `${text}","index":${this.#thoughts}}]},"finish_reason":null}]}\n\n`;
+      return `${this.#thoughtHead}${text}","reasoning_details":[{"type":"reasoning.text","text":"${detail}`;
+    }
     this.#kept.reasoning += text;
     this.#openDetail().text += text;
     return '';
@@ -181,7 +194,8 @@ export class ChatReplyWriter implements ReplyWriter {
 
   #startCall({ index, id, name }: { index: number; id: Literal; name: Literal }): string {
     const isCustom = this.#options.customTools.has(name);
-    this.#calls.set(index, { id, name, isCustom, isEmpty: true, text: '' });
+    const head = `${this.#head}{"tool_calls":[{"index":${index},"function":{"arguments":"`;
+    this.#calls.set(index, { id, name, isCustom, isEmpty: true, text: '', head });
     const called = isCustom
       ? `"type":"custom","custom":{"name":"${name}","input":""}`
       : `"type":"function","function":{"name":"${name}","arguments":""}`;
@@ -191,10 +205,12 @@ export class ChatReplyWriter implements ReplyWriter {
   #continueCall(index: number, text: Literal): string {
     const call = this.#calls.get(index) as Call;
     call.isEmpty = false;
-    if (call.isCustom || !this.#isStreamed) call.text += text;
-    return call.isCustom
-      ? ''
-      : this.#chunk(`{"tool_calls":[{"index":${index},"function":{"arguments":"${text}"}}]}`);
+    if (call.isCustom || !this.#isStreamed) {
+      call.text += text;
+      return '';
+    }
+    this.#events++;
+    return `${call.head}${text}"}}]},"finish_reason":null}]}\n\n`;
   }
 
   #cite(url: Literal, title: Literal): string {

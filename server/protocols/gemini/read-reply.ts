@@ -1,9 +1,9 @@
 import { stringOrNull } from '#server/protocols/fields.ts';
-import { type Literal, literalOf, quoted, rawMember } from '#server/protocols/literal.ts';
+import { type Literal, literalOf, quoted } from '#server/protocols/literal.ts';
 import type { FinishReason, ReplyEvent, ReplyReader } from '#server/protocols/reply-events.ts';
 import { REDACTED_SIGNATURE } from '#server/protocols/signatures.ts';
 import { asRecord } from '#server/wire/counts.ts';
-import { elementsOf } from '#server/wire/raw-json.ts';
+import { elementsAt, rawAt } from '#server/wire/raw-json.ts';
 
 /** Gemini's words for the end of a reply; any other ends it as `stop`. */
 const FINISHES: ReadonlyMap<unknown, FinishReason> = new Map([
@@ -43,9 +43,12 @@ export class GeminiReplyReader implements ReplyReader {
     const candidate = asRecord(candidates[at]);
     const isBlocked = stringOrNull(asRecord(response?.['promptFeedback'])?.['blockReason']) !== null;
     if (!response || (!candidate && !isBlocked)) return [];
-    const raw = candidate ? elementsOf(rawMember(json, 'candidates') ?? '')[at] : undefined;
     const parts = asRecord(candidate?.['content'])?.['parts'];
-    const events = [...this.#start(response), ...this.#parts(parts, raw), ...citationsOf(candidate)];
+    const events = [
+      ...this.#start(response),
+      ...this.#parts(parts, () => elementsAt(json, 'candidates', at, 'content', 'parts')),
+      ...citationsOf(candidate),
+    ];
     const reason = isBlocked ? 'SAFETY' : stringOrNull(candidate?.['finishReason']);
     if (reason !== null && !this.#isFinished) {
       this.#isFinished = true;
@@ -66,19 +69,23 @@ export class GeminiReplyReader implements ReplyReader {
     return [{ type: 'start', id: literalOf(this.#id), model }];
   }
 
-  #parts(parts: unknown, candidate: string | undefined): ReplyEvent[] {
+  /** @param texts the same as latin-1 JSON, of which the arguments of calls are taken as they stand. */
+  #parts(parts: unknown, texts: () => string[]): ReplyEvent[] {
     if (!Array.isArray(parts)) return [];
+    const hasCalls = parts.some((each) => asRecord(each)?.['functionCall'] !== undefined);
+    const raw = hasCalls ? texts() : [];
     return parts.flatMap((each, index) => {
       const part = asRecord(each);
-      return part ? this.#part(part, index, candidate) : [];
+      return part ? this.#part(part, raw[index] ?? '') : [];
     });
   }
 
-  #part(part: Record<string, unknown>, index: number, candidate: string | undefined): ReplyEvent[] {
+  /** @param raw the same as latin-1 JSON. */
+  #part(part: Record<string, unknown>, raw: string): ReplyEvent[] {
     const signature = this.#signature(part['thoughtSignature']);
     const call = asRecord(part['functionCall']);
     // The signature of a call is needed before it, that of a text behind it.
-    if (call) return [...signature, ...this.#call(call, rawArguments(candidate, index))];
+    if (call) return [...signature, ...this.#call(call, quoted(rawAt(raw, 'functionCall', 'args') ?? '{}'))];
     const text = stringOrNull(part['text']);
     if (text !== null) {
       const type = part['thought'] === true ? 'reasoning' : 'text';
@@ -104,12 +111,6 @@ export class GeminiReplyReader implements ReplyReader {
       return [{ type: 'redacted_reasoning', data: literalOf(signature.slice(REDACTED_SIGNATURE.length)) }];
     return [{ type: 'signature', signature: `${this.#mark}${literalOf(signature)}` }];
   }
-}
-
-/** The arguments of a call as they stand. @param candidate as latin-1 JSON. */
-function rawArguments(candidate: string | undefined, part: number): Literal {
-  const parts = elementsOf(rawMember(candidate ?? '', 'content', 'parts') ?? '');
-  return quoted(rawMember(parts[part] ?? '', 'functionCall', 'args') ?? '{}');
 }
 
 function imageOf(inline: Record<string, unknown> | null): ReplyEvent[] {

@@ -10,6 +10,11 @@ const FINISHES: Record<FinishReason, string> = {
   content_filter: 'SAFETY',
 };
 
+/** An event around its parts, up to the model. */
+const BEFORE_PARTS = '{"candidates":[{"content":{"role":"model","parts":[';
+const BEHIND_PARTS = ']},"index":0}]';
+const TEXT_HEAD = `data: ${BEFORE_PARTS}{"text":"`;
+
 /** @property signature that of the thought before it, which belongs to the call. */
 type Call = { id: Literal; name: Literal; text: Literal; signature: Literal | null };
 /** A part of a whole reply: text of one kind, or another part as JSON. */
@@ -25,6 +30,9 @@ export class GeminiReplyWriter implements ReplyWriter {
   #id: Literal = '';
   /** What stands behind the parts of each event. */
   #tail = '';
+  /** The same behind a text, and behind a thought. */
+  #textTail = '';
+  #thoughtTail = '';
   readonly #calls = new Map<number, Call>();
   /** A signature without a thought before it, which may be that of a call. */
   #signature: Literal | null = null;
@@ -92,11 +100,16 @@ export class GeminiReplyWriter implements ReplyWriter {
 
   #setTail(): void {
     this.#tail = `,"modelVersion":"${this.#model}","responseId":"${this.#id}"}`;
+    this.#textTail = `"}${BEHIND_PARTS}${this.#tail}\n\n`;
+    this.#thoughtTail = `","thought":true}${BEHIND_PARTS}${this.#tail}\n\n`;
   }
 
   #text(text: Literal, isThought: boolean): string {
     this.#isThinking = isThought;
-    if (this.#isStreamed) return this.#part(`{"text":"${text}"${isThought ? ',"thought":true' : ''}}`);
+    if (this.#isStreamed) {
+      this.#events++;
+      return `${TEXT_HEAD}${text}${isThought ? this.#thoughtTail : this.#textTail}`;
+    }
     const last = this.#parts.at(-1);
     if (typeof last === 'object' && last.isThought === isThought && last.signature === null)
       last.text += text;
@@ -136,9 +149,7 @@ export class GeminiReplyWriter implements ReplyWriter {
       this.#parts.push(part);
       return '';
     }
-    return this.#event(
-      `{"candidates":[{"content":{"role":"model","parts":[${part}]},"index":0}]${this.#tail}`,
-    );
+    return this.#event(`${BEFORE_PARTS}${part}${BEHIND_PARTS}${this.#tail}`);
   }
 
   #last(parts: readonly string[], usage: Usage | null): string {

@@ -1,9 +1,9 @@
 import { stringOrNull } from '#server/protocols/fields.ts';
-import { type Literal, literalOf, quoted, rawMember } from '#server/protocols/literal.ts';
+import { type Literal, literalOf, quoted } from '#server/protocols/literal.ts';
 import type { Delta, FinishReason, ReplyEvent, ReplyReader } from '#server/protocols/reply-events.ts';
 import { quickDelta } from '#server/providers/anthropic/delta.ts';
 import { asRecord } from '#server/wire/counts.ts';
-import { elementsOf } from '#server/wire/raw-json.ts';
+import { elementsAt, rawAt } from '#server/wire/raw-json.ts';
 
 /** Anthropic's words for the end of a reply; any other ends it as `stop`. */
 const FINISHES: ReadonlyMap<unknown, FinishReason> = new Map([
@@ -45,9 +45,7 @@ export class MessagesReplyReader implements ReplyReader {
         return [startOf(asRecord(event['message']))];
       case 'content_block_start': {
         const block = asRecord(event['content_block']);
-        return block
-          ? this.#begin(Number(event['index']), block, rawMember(json, 'content_block', 'input'))
-          : [];
+        return block ? this.#begin(Number(event['index']), block, rawAt(json, 'content_block', 'input')) : [];
       }
       case 'content_block_delta':
         return this.#delta(Number(event['index']), asRecord(event['delta']));
@@ -64,10 +62,10 @@ export class MessagesReplyReader implements ReplyReader {
   whole(value: unknown, json: string): ReplyEvent[] {
     const message = asRecord(value);
     const blocks = Array.isArray(message?.['content']) ? (message['content'] as unknown[]) : [];
-    const raw = elementsOf(rawMember(json, 'content') ?? '');
+    const raw = elementsAt(json, 'content');
     const events = blocks.flatMap((each, index) => {
       const block = asRecord(each);
-      return block ? this.#begin(index, block, rawMember(raw[index] ?? '', 'input')) : [];
+      return block ? this.#begin(index, block, rawAt(raw[index] ?? '', 'input')) : [];
     });
     return [startOf(message), ...events, ...finishOf(message)];
   }

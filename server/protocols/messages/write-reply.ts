@@ -27,8 +27,8 @@ export class MessagesReplyWriter implements ReplyWriter {
   #hasStarted = false;
   /** The last block, of text or thinking, with what its deltas begin with; null: none is open. */
   #open: { kind: 'text' | 'thinking'; index: number; head: string } | null = null;
-  /** The place of each call's block. */
-  readonly #calls = new Map<number, number>();
+  /** The place of each call's block, and what the deltas of its input begin with. */
+  readonly #calls = new Map<number, { index: number; head: string }>();
   #blockCount = 0;
   /** The blocks of a whole reply. A streamed one keeps none. */
   readonly #blocks: Block[] = [];
@@ -77,7 +77,7 @@ export class MessagesReplyWriter implements ReplyWriter {
     return (
       this.#start('', '') +
       this.#close() +
-      [...this.#calls.values()].map((index) => this.#stop(index)).join('') +
+      [...this.#calls.values()].map(({ index: block }) => this.#stop(block)).join('') +
       this.#event('message_delta', `${delta},"usage":${usageJson(usage)}`) +
       this.#event('message_stop')
     );
@@ -120,7 +120,7 @@ export class MessagesReplyWriter implements ReplyWriter {
     }
     const { index, head } = this.#open as { index: number; head: string };
     this.#keep(index, text);
-    return opened + this.#delta(`${head}${text}`);
+    return opened + this.#delta(head, text);
   }
 
   #sign(signature: Literal): string {
@@ -129,7 +129,7 @@ export class MessagesReplyWriter implements ReplyWriter {
     const { index } = this.#open as { index: number };
     const block = this.#blocks[index];
     if (block?.type === 'thinking') block.signature = signature;
-    const delta = this.#delta(`${deltaHead(index)}"signature_delta","signature":"${signature}`);
+    const delta = this.#delta(`${deltaHead(index)}"signature_delta","signature":"`, signature);
     return opened + delta + this.#close();
   }
 
@@ -142,14 +142,16 @@ export class MessagesReplyWriter implements ReplyWriter {
   #startCall({ index, id, name }: { index: number; id: Literal; name: Literal }): string {
     const closed = this.#close();
     const begun = this.#begin({ type: 'tool_use', id, name, text: '' });
-    this.#calls.set(index, this.#blockCount - 1);
+    const block = this.#blockCount - 1;
+    const head = `${deltaHead(block)}"input_json_delta","partial_json":"`;
+    this.#calls.set(index, { index: block, head });
     return closed + begun;
   }
 
   #continueCall(call: number, text: Literal): string {
-    const index = this.#calls.get(call) as number;
+    const { index, head } = this.#calls.get(call) as { index: number; head: string };
     this.#keep(index, text);
-    return this.#delta(`${deltaHead(index)}"input_json_delta","partial_json":"${text}`);
+    return this.#delta(head, text);
   }
 
   #begin(block: Block): string {
@@ -176,11 +178,10 @@ export class MessagesReplyWriter implements ReplyWriter {
     if (block && 'text' in block) block.text += text;
   }
 
-  /** @param begun the event up to the end of its text. */
-  #delta(begun: string): string {
+  #delta(head: string, text: Literal): string {
     if (!this.#isStreamed) return '';
     this.#events++;
-    return `${begun}"}}\n\n`;
+    return `${head}${text}"}}\n\n`;
   }
 
   #event(type: string, members?: string): string {

@@ -5,6 +5,28 @@ import { REDACTED } from '#server/protocols/responses/read-request.ts';
 import type { FinishReason, ReplyEvent, ReplyReader } from '#server/protocols/reply-events.ts';
 import { asRecord } from '#server/wire/counts.ts';
 
+/**
+ * Events from which nothing is read: beginnings of parts, and the whole text behind its deltas. Some are as
+ * large as the request or the reply.
+ */
+const UNREAD_TYPES = [
+  'in_progress',
+  'content_part.added',
+  'content_part.done',
+  'output_text.done',
+  'refusal.done',
+  'reasoning_text.done',
+  'reasoning_summary_text.done',
+  'reasoning_summary_part.done',
+  'function_call_arguments.done',
+  'custom_tool_call_input.done',
+];
+const UNREAD_TYPE = UNREAD_TYPES.map((type) => RegExp.escape(type)).join('|');
+const UNREAD = new RegExp(
+  String.raw`(?:event:[^\r\n]*\n)?data: ?\{"type": ?"response\.(?:${UNREAD_TYPE})"`,
+  'y',
+);
+
 /** A call, by the place of its item. @property hasInput whether a part of its input was read. */
 type Call = { index: number; isCustom: boolean; hasInput: boolean };
 
@@ -30,6 +52,11 @@ export class ResponsesReplyReader implements ReplyReader {
 
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  isUnread(event: string): boolean {
+    UNREAD.lastIndex = 0;
+    return UNREAD.test(event);
   }
 
   read(value: unknown): ReplyEvent[] {

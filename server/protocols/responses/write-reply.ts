@@ -15,10 +15,12 @@ type Status = 'in_progress' | 'completed' | 'incomplete';
 
 const PART = 'response.content_part';
 const SUMMARY = 'response.reasoning_summary';
-const TEXT_DELTA = 'response.output_text.delta';
-const REFUSAL_DELTA = 'response.refusal.delta';
-const ARGUMENTS_DELTA = 'response.function_call_arguments.delta';
-const SUMMARY_DELTA = `${SUMMARY}_text.delta`;
+/** What an event begins with, up to its number. */
+const headOf = (type: string): string => `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
+const TEXT_DELTA = headOf('response.output_text.delta');
+const REFUSAL_DELTA = headOf('response.refusal.delta');
+const ARGUMENTS_DELTA = headOf('response.function_call_arguments.delta');
+const SUMMARY_DELTA = headOf(`${SUMMARY}_text.delta`);
 
 export type ResponsesWriterOptions = {
   /** The client's request, whose settings a response repeats. */
@@ -129,8 +131,9 @@ export class ResponsesReplyWriter implements ReplyWriter {
     }
     const open = this.#text;
     open.said.add(text);
-    if (kind === 'text') return opened + this.#delta(TEXT_DELTA, `${open.delta}${text}","logprobs":[]}`);
-    return opened + this.#delta(REFUSAL_DELTA, `${open.delta}${text}"}`);
+    return kind === 'text'
+      ? opened + this.#delta(TEXT_DELTA, open.delta, text, '","logprobs":[]}\n\n')
+      : opened + this.#delta(REFUSAL_DELTA, open.delta, text);
   }
 
   #cite(url: Literal, title: Literal): string {
@@ -163,7 +166,7 @@ export class ResponsesReplyWriter implements ReplyWriter {
         `${summaryOf(open)},"part":{"type":"summary_text","text":""}`,
       );
     open.said.add(text);
-    return opened + this.#delta(SUMMARY_DELTA, `${open.delta}${text}"}`);
+    return opened + this.#delta(SUMMARY_DELTA, open.delta, text);
   }
 
   #sign(signature: Literal): string {
@@ -185,7 +188,7 @@ export class ResponsesReplyWriter implements ReplyWriter {
   #continueCall(call: number, text: Literal): string {
     const open = this.#calls.get(call) as OpenCall;
     open.said.add(text);
-    return open.isCustom ? '' : this.#delta(ARGUMENTS_DELTA, `${open.delta}${text}"}`);
+    return open.isCustom ? '' : this.#delta(ARGUMENTS_DELTA, open.delta, text);
   }
 
   #image(url: Literal): string {
@@ -277,14 +280,13 @@ export class ResponsesReplyWriter implements ReplyWriter {
     );
   }
 
-  /** @param rest the event behind its number, brace included. */
-  #delta(type: string, rest: string): string {
-    if (!this.#options.isStreamed) return '';
-    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#events++}${rest}\n\n`;
+  /** @param place what its item has behind the number, up to the text. */
+  #delta(head: string, place: string, text: Literal, tail = '"}\n\n'): string {
+    return this.#options.isStreamed ? `${head}${this.#events++}${place}${text}${tail}` : '';
   }
 
   #event(type: string, members: string): string {
-    return this.#delta(type, `,${members}}`);
+    return this.#options.isStreamed ? `${headOf(type)}${this.#events++},${members}}\n\n` : '';
   }
 }
 

@@ -20,6 +20,9 @@ export class GeminiSse extends PassthroughSse {
   #failed = false;
   /** The newest event with a usage; null: it was taken. */
   #reported: string | null = null;
+  /** The spelling of the last delta that wasn't inspected, and whether such events report a usage. */
+  #spelling: object | null = null;
+  #hasReport = false;
 
   get usage(): Usage | null {
     return this.#taken.usage;
@@ -52,16 +55,17 @@ export class GeminiSse extends PassthroughSse {
     return this.#record;
   }
 
-  override passDelta(event: string, bytes: number): boolean {
-    if (!super.passDelta(event, bytes)) return false;
-    if (event.includes('"usageMetadata"')) this.#reported = event;
+  override passDelta(event: string, bytes: number, spelling: object | null): boolean {
+    if (!super.passDelta(event, bytes, spelling)) return false;
+    if (spelling === null || spelling !== this.#spelling) this.#hasReport = hasReport(event);
+    this.#spelling = spelling;
+    if (this.#hasReport) this.#reported = event;
     return true;
   }
 
   protected inspect(event: string): Inspected {
     if (!event.includes('data:')) return 'no_data';
-    // A literal can't hold these words in bare quotes.
-    if (event.includes('"usageMetadata"')) this.#reported = event;
+    if (hasReport(event)) this.#reported = event;
     this.#countText(event);
     if (!this.#hasBegun || SPECIAL.test(event)) this.#lookAt(parsed(event));
     return 'progress';
@@ -85,6 +89,9 @@ export class GeminiSse extends PassthroughSse {
     }
   }
 }
+
+/** A literal can't hold these words in bare quotes. */
+const hasReport = (event: string): boolean => event.includes('"usageMetadata"');
 
 function parsed(event: string): unknown {
   try {

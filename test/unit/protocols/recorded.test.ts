@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Usage } from '#db/money.ts';
 import { PROTOCOLS, type Protocol } from '#server/protocols/protocol.ts';
+import { ResponsesReplyReader } from '#server/protocols/responses/read-reply.ts';
 import type { ReplyEvent } from '#server/protocols/reply-events.ts';
 import { TranslatedSse } from '#server/protocols/translated-sse.ts';
 import { UPSTREAMS } from '#server/protocols/upstreams.ts';
+import { dataOf } from '#server/wire/sse.ts';
 import { providerCallOf } from '../../support/protocols/provider-call.ts';
 import { READERS, readStream } from '../../support/protocols/read-replies.ts';
 import { chunksOf, foundIn, writerOf } from '../../support/protocols/replies.ts';
@@ -21,6 +23,7 @@ const FOLDERS: Record<Protocol, [folder: string, name: RegExp]> = {
 };
 const CALL = providerCallOf();
 const CHUNK_BYTES = 61;
+const EVENT_TYPE = /"type": ?"([^"]*)"/;
 
 const recorded = PROTOCOLS.flatMap((upstream) => {
   const [folder, name] = FOLDERS[upstream];
@@ -70,3 +73,15 @@ describe.each(PROTOCOLS)('for a client of %s', (client) => {
     if (passed.usage) expect(counts(own.usage)).toEqual(counts(passed.usage));
   });
 });
+
+test.each(recorded.filter(({ upstream }) => upstream === 'responses'))(
+  'an event of $upstream that is not parsed has nothing to read: $file',
+  ({ bytes }) => {
+    const events = bytes.toString('latin1').split(/(?<=\n\n)/);
+    const unread = events.filter((event) => new ResponsesReplyReader('').isUnread(event));
+    expect(unread.map((event) => EVENT_TYPE.exec(event)?.[1])).toContain('response.in_progress');
+    // Not even where the events before it are missing.
+    for (const event of unread)
+      expect(new ResponsesReplyReader('').read(JSON.parse(dataOf(event) ?? ''))).toEqual([]);
+  },
+);

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { ApiError } from '#server/errors/api-error.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { dataOf } from '#server/wire/sse.ts';
-import { elementsOf, membersOf } from '#server/wire/raw-json.ts';
+import { elementsAt, elementsOf, isLiteral, membersOf, rawAt } from '#server/wire/raw-json.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
@@ -162,8 +162,38 @@ test('the parts of a JSON text are cut out as they stand', () => {
       }
       const list = JSON.stringify(Object.values(value), null, indent);
       expect(elementsOf(list).map((each) => JSON.parse(each) as unknown)).toEqual(JSON.parse(list));
+      const nested = JSON.stringify([0, { other: [value], [' "\n']: [list, value] }], null, indent);
+      for (const [name, part] of membersOf(JSON.stringify(value)))
+        expect(JSON.parse(rawAt(nested, 1, ' "\n', 1, name) ?? '')).toEqual(JSON.parse(part));
+      expect(rawAt(nested, 1, ' "\n', 2)).toBeUndefined();
+      expect(elementsAt(nested, 1, ' "\n').map((each) => JSON.parse(each) as unknown)).toEqual([
+        list,
+        JSON.parse(JSON.stringify(value)),
+      ]);
+      for (const path of [['missing'], [1, 'missing'], [1, 'other', 0, 0], [0, 0]])
+        expect([rawAt(nested, ...path), ...elementsAt(nested, ...path)]).toEqual([undefined]);
     }),
   );
+});
+
+test('an event has the same data in the usual form as in any other', () => {
+  const line = fc.constantFrom('event: a', 'data: {"a":"b"}', 'data:1', 'data', ': data:', 'id: data: 2', '');
+  fc.assert(
+    fc.property(fc.array(line, { maxLength: 4 }), (lines) => {
+      const data = lines.filter((each) => each.startsWith('data:')).map((each) => each.slice(5).trimStart());
+      const expected = data.length === 0 ? null : data.join('\n');
+      for (const end of ['\n', '\r\n', '\r']) expect(dataOf(`${lines.join(end)}${end}${end}`)).toBe(expected);
+    }),
+    runs(500),
+  );
+});
+
+test('a long text with many escapes is a literal as a short one is', () => {
+  for (const escaped of [String.raw`\"`, String.raw`\\`, String.raw`\n`, String.raw`\u20ac`]) {
+    expect(isLiteral(escaped.repeat(20_000))).toBe(true);
+    expect(isLiteral(`${escaped.repeat(20_000)}\\`)).toBe(false);
+    expect(isLiteral(`${escaped.repeat(20_000)}\\x`)).toBe(false);
+  }
 });
 
 /** Arguments as models write them: JSON objects with numbers and spacing that parsing would not keep. */
