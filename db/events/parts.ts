@@ -14,7 +14,8 @@ export const Digest = z.string().regex(/^[0-9a-f]{64}$/);
 /** Model and upstream names are printable ASCII: they go into the hashed row text as they are. */
 export const MODEL_NAME = /^[\x20-\x7e]{1,256}$/;
 export const ModelName = z.string().regex(MODEL_NAME);
-export const UpstreamName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
+export const UPSTREAM_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+export const UpstreamName = z.string().regex(UPSTREAM_NAME);
 /** What a provider calls something of its own: a request, a finish reason, a service tier. */
 export const PROVIDER_TEXT = /^[\x20-\x7e]{1,128}$/;
 export const ProviderText = z.string().regex(PROVIDER_TEXT);

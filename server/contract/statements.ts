@@ -34,6 +34,13 @@ export type StatementQuery = z.infer<typeof StatementQuery>;
 
 /** A statement as JSON, with the SHA-256 of its canonical text, which an invoice in the log names. */
 export const StatementReply = z.looseObject({ object: z.literal('statement'), digest: z.string() });
+/** The offline proof of a statement (`format=proof`). */
+const StatementProof = z.looseObject({
+  statement: z.looseObject({}),
+  entries: z.array(z.string()),
+  proof: z.array(z.string()),
+});
+export const StatementDocument = z.union([StatementReply, StatementProof]);
 export type StatementReply = Statement & { object: 'statement'; digest: string };
 
 /** `GET /api/v1/invoices/:number` */

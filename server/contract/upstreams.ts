@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ChangeReply } from '#server/contract/parts.ts';
-import { UpstreamName } from '#db/events/parts.ts';
+import { UPSTREAM_NAME } from '#db/events/parts.ts';
 import { CredentialLabel, DIALECTS, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 
@@ -70,8 +70,8 @@ export type UpstreamList = z.infer<typeof UpstreamList>;
 
 const Name = z
   .string()
-  .refine(
-    (name) => UpstreamName.safeParse(name).success,
+  .regex(
+    UPSTREAM_NAME,
     'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit',
   );
 /** `POST /api/v1/upstreams`: starts without credentials. */

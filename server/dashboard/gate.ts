@@ -42,7 +42,10 @@ export type Contract = {
   reply: z.ZodType;
   /** The type of a reply that isn't one JSON document; `reply` is then one of its lines. */
   type?: 'application/x-ndjson' | 'text/csv';
+  /** Further types of the reply, which a parameter or the Accept header chooses. */
+  others?: readonly ReplyType[];
 };
+export type ReplyType = 'application/json' | 'application/pdf' | 'text/csv' | 'text/plain';
 type BodyOf<C> = C extends { body: infer B extends z.ZodType } ? z.output<B> : undefined;
 
 /** One route of the management API. `null` roles: public. */
@@ -160,6 +163,8 @@ export function apiRouter(routes: readonly ApiRoute[], gate: Gate): Router {
       inflate: false,
       strict: true,
       type: 'application/json',
+      // Without this an empty body would count as an empty object.
+      verify: rejectEmpty,
     });
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
@@ -268,6 +273,10 @@ async function parseBody(
     message: name === '' ? `The body ${why}.` : `"${name}": ${why}.`,
     param: name,
   });
+}
+
+function rejectEmpty(_request: unknown, _response: unknown, body: Buffer): void {
+  if (body.length === 0) throw new Error('empty body');
 }
 
 function bodyError({ status }: { status?: number }): ApiError {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ApiRoute } from '#server/dashboard/gate.ts';
+import type { ApiRoute, ReplyType } from '#server/dashboard/gate.ts';
 import { RELAY_ROUTES } from '#server/openapi/relay-routes.ts';
 import { VERSION } from '#server/process/version.ts';
 import { type JsonSchema, namedSchemas, schemaOf } from '#server/openapi/schemas.ts';
@@ -80,7 +80,7 @@ function put(paths: OpenApi['paths'], path: string, method: string, operation: O
 
 function managed({ method, path, scope, roles, contract }: ApiRoute): Operation {
   const below = path.slice('/api/v1/'.length);
-  const { query, body, reply, type } = contract;
+  const { query, body, reply, type, others } = contract;
   return {
     operationId: operationId(method, below),
     summary: summaryOf(method, below),
@@ -99,6 +99,7 @@ function managed({ method, path, scope, roles, contract }: ApiRoute): Operation 
       reply,
       type ?? 'application/json',
       ACCEPTED.has(`${method} ${below}`) ? '202' : '200',
+      others,
     ),
   };
 }
@@ -106,7 +107,15 @@ function managed({ method, path, scope, roles, contract }: ApiRoute): Operation 
 /** These do their work after the reply. */
 const ACCEPTED: ReadonlySet<string> = new Set(['post registration', 'post password/forgotten']);
 
-function relayed({ method, path, summary, query, body, reply }: (typeof RELAY_ROUTES)[number]): Operation {
+function relayed({
+  method,
+  path,
+  summary,
+  query,
+  body,
+  reply,
+  others,
+}: (typeof RELAY_ROUTES)[number]): Operation {
   const below = path.slice('/v1/'.length);
   return {
     operationId: `relay_${operationId(method, below)}`,
@@ -117,7 +126,7 @@ function relayed({ method, path, summary, query, body, reply }: (typeof RELAY_RO
     ...(body === undefined
       ? {}
       : { requestBody: { required: true, content: { [body.type]: { schema: schemaOf(body.schema) } } } }),
-    responses: responses(reply, 'application/json', '200'),
+    responses: responses(reply, 'application/json', '200', others),
   };
 }
 
@@ -156,10 +165,16 @@ const textual = (schema: JsonSchema): JsonSchema =>
     ? { ...schema, type: 'string' }
     : schema;
 
-function responses(reply: z.ZodType, type: string, status: string): Operation['responses'] {
+function responses(
+  reply: z.ZodType,
+  type: string,
+  status: string,
+  others: readonly ReplyType[] = [],
+): Operation['responses'] {
   const error = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
+  const files = Object.fromEntries(others.map((other) => [other, { schema: { type: 'string' } }]));
   return {
-    [status]: { description: 'Success.', content: { [type]: { schema: schemaOf(reply) } } },
+    [status]: { description: 'Success.', content: { [type]: { schema: schemaOf(reply) }, ...files } },
     '4XX': { description: 'The request is rejected.', content: error },
     '5XX': { description: 'The server failed, or is unavailable.', content: error },
   };

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { RequestDetail, RequestListQuery, RequestPage } from '#server/contract/requests.ts';
 import { SpendEventPage, SpendEventsQuery } from '#server/contract/spend-events.ts';
+import type { ReplyType } from '#server/dashboard/gate.ts';
 import { UsageQuery, UsageReport } from '#server/contract/usage.ts';
 
 /** The relay's own routes, which API keys use. Bodies and replies are those of the providers. */
@@ -13,6 +14,7 @@ type RelayRoute = {
   query?: z.ZodType;
   body?: { type: 'application/json' | 'multipart/form-data'; schema: z.ZodType };
   reply: z.ZodType;
+  others?: readonly ReplyType[];
 };
 
 const Message = z.looseObject({ role: z.string(), content: z.unknown().optional() });
@@ -59,6 +61,7 @@ export const RELAY_ROUTES: readonly RelayRoute[] = [
     summary: 'Get the usage and limits of the key',
     query: UsageQuery,
     reply: UsageReport,
+    others: ['text/csv'],
   },
   {
     method: 'get',
@@ -66,6 +69,7 @@ export const RELAY_ROUTES: readonly RelayRoute[] = [
     summary: 'List the requests of the key',
     query: RequestListQuery,
     reply: RequestPage,
+    others: ['text/csv'],
   },
   { method: 'get', path: '/v1/requests/:request', summary: 'Get a request', reply: RequestDetail },
   {

@@ -133,8 +133,12 @@ export function readApiRoutes({
       return withReadSlot(reads, reader.holder, () => answer(reading, reader));
     });
   return [
-    get('/api/v1/usage', { query: UsageQuery, reply: UsageReport }, answerUsage),
-    get('/api/v1/requests', { query: RequestListQuery, reply: RequestPage }, answerRequests),
+    get('/api/v1/usage', { query: UsageQuery, reply: UsageReport, others: ['text/csv'] }, answerUsage),
+    get(
+      '/api/v1/requests',
+      { query: RequestListQuery, reply: RequestPage, others: ['text/csv'] },
+      answerRequests,
+    ),
     get('/api/v1/requests/:request', { reply: RequestDetail }, answerRequestDetail),
     get('/api/v1/spend-events', { query: SpendEventsQuery, reply: SpendEventPage }, answerSpendEvents),
   ];

@@ -79,7 +79,7 @@ export function receiptRoutes({
       '/api/v1/requests/:request/receipt',
       'usage:read',
       ANY_ROLE,
-      { query: ReceiptQuery, reply: z.looseObject({}) },
+      { query: ReceiptQuery, reply: z.looseObject({}), others: ['text/plain'] },
       ({ request, response }, who) => {
         const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
         return withReadSlot(reads, reader.holder, () => answerReceipt(receipts, reader));

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { randomFrom } from '../chaos/random.ts';
+import { run as api } from './api.ts';
 import { run as faults } from './faults.ts';
 import { run as frames } from './frames.ts';
 import { run as http } from './http.ts';
@@ -16,7 +17,7 @@ import { run as upstream } from './upstream.ts';
 const TARGETS: Record<
   string,
   (random: ReturnType<typeof randomFrom>, budget: { ms: number }) => Promise<{ violations: string[] }>
-> = { faults, frames, http, json, properties, sql, sse, upstream };
+> = { api, faults, frames, http, json, properties, sql, sse, upstream };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -98,7 +98,7 @@ export function reconciliationRoutes({ reads, reconcileTasks }: Dashboard): ApiR
       '/api/v1/reconciliations/:reconciliation/report',
       'usage:read',
       ADMINISTRATORS_AND_AUDITORS,
-      { query: ReportQuery, reply: z.string(), type: 'text/csv' },
+      { query: ReportQuery, reply: z.string(), type: 'text/csv', others: ['text/plain'] },
       async ({ params, request, response }, who) => {
         const id = parseId(params, 'reconciliation');
         if (id instanceof ApiError) return id;

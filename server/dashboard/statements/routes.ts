@@ -9,7 +9,7 @@ import {
   Issuer,
   PutIssuer,
   StatementQuery,
-  StatementReply,
+  StatementDocument,
   UnbilledCorrections,
 } from '#server/contract/statements.ts';
 import type { Placed } from '#db/events/events.ts';
@@ -55,7 +55,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/statements',
       'usage:read',
       ANY_ROLE,
-      { query: StatementQuery, reply: StatementReply },
+      { query: StatementQuery, reply: StatementDocument, others: ['text/csv', 'application/pdf'] },
       ({ request, response }, who) => {
         const reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
         return withReadSlot(reads, reader.holder, () => answerStatement(statements, reader));
@@ -78,7 +78,7 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/v1/invoices/:number',
       'usage:read',
       ANY_ROLE,
-      { query: InvoiceQuery, reply: StatementReply },
+      { query: InvoiceQuery, reply: StatementDocument, others: ['text/csv', 'application/pdf'] },
       ({ params, request, response }, who) => {
         const query = readQuery(InvoiceQuery, request.url);
         const number = parseNumber(params);
