@@ -1,6 +1,9 @@
 import { registerHooks } from 'node:module';
 
 const ROOT = new URL('..', import.meta.url).href;
+/** Own modules are TypeScript here, and JavaScript in the npm package. */
+const [, EXTENSION = ''] = /(\.[a-z]+)$/.exec(import.meta.url) ?? [];
+const OWN_FORMAT = EXTENSION === '.ts' ? 'module-typescript' : 'module';
 /** The `imports` of package.json. */
 const OWN = /^#(?:db|server)\//;
 /** Packages of many small modules, all of them ES modules. */
@@ -23,13 +26,15 @@ export function registerModuleResolver(): void {
 /** @returns null for an import that Node has to resolve. */
 export function resolveByText(specifier: string, importer: string): Resolved | null {
   const isRelative = specifier.startsWith('.');
-  if (specifier.endsWith('.ts')) {
-    if (OWN.test(specifier)) return resolved(new URL(specifier.slice(1), ROOT), 'module-typescript');
-    if (isRelative) return resolved(new URL(specifier, importer), 'module-typescript');
+  if (specifier.endsWith(EXTENSION)) {
+    if (OWN.test(specifier)) return resolved(new URL(specifier.slice(1), ROOT), OWN_FORMAT);
+    if (isRelative && isOwn(importer)) return resolved(new URL(specifier, importer), OWN_FORMAT);
   }
   if (isRelative && specifier.endsWith('.js') && PACKAGES.test(importer))
     return resolved(new URL(specifier, importer), 'module');
   return null;
 }
 
+const isOwn = (importer: string): boolean =>
+  importer.startsWith(ROOT) && !importer.includes('/node_modules/', ROOT.length);
 const resolved = ({ href }: URL, format: string): Resolved => ({ url: href, format, shortCircuit: true });

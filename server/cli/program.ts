@@ -14,6 +14,10 @@ type Group = { names: readonly string[]; load: () => Promise<AddCommands> };
  */
 const GROUPS: readonly Group[] = [
   {
+    names: ['start', 'worker', 'migrate'],
+    load: async () => (await import('#server/cli/start.ts')).startCommands,
+  },
+  {
     names: ['upstream', 'upstreams'],
     load: async () => (await import('#server/cli/upstreams/upstream.ts')).upstreamCommands,
   },

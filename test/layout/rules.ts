@@ -39,6 +39,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
     'web/',
   ],
   bench: [''],
+  deploy: ['deploy/'],
   test: [''],
 };
 
@@ -113,11 +114,12 @@ const FOLDER_FILES_MAX = 25;
 /** As in .oxfmtrc.json; oxfmt can't break strings and comments. */
 const COLUMNS_MAX = 110;
 
-/** Recorded or generated files: fixtures, lock files, snapshots and types of the schema. */
+/** Recorded or generated files: fixtures, lock files, dashboards, snapshots and types of the schema. */
 const isGenerated = (path: string): boolean =>
   path.startsWith('test/fixtures/') ||
   path.endsWith('package-lock.json') ||
   path.endsWith('go.sum') ||
+  path === 'deploy/grafana-dashboard.json' ||
   path === 'db/schema/snapshot.sql' ||
   path === 'db/schema/tables.ts' ||
   path.startsWith('db/schema/released/');
