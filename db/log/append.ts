@@ -24,9 +24,9 @@ export class ConflictError extends Error {
 
 /**
  * A control event with its version in its stream: one more than the version of the state that it was
- * decided on. `claim` names a stream that must not exist yet, which is how a name is kept unique.
+ * decided on. `claim` names streams that must not exist yet, which is how a name is kept unique.
  */
-export type ControlAppend = { event: ControlEvent; version: number; claim?: string };
+export type ControlAppend = { event: ControlEvent; version: number; claim?: string | readonly string[] };
 
 const APPEND_REQUESTS = 'select daybook.append($1, $2, $3, $4, $5)';
 const APPEND_CONTROL = 'select daybook.append_control($1, $2, $3, $4, $5)';
@@ -96,12 +96,10 @@ export async function appendControl(
  * The lines and claims of control events, for `daybook.append_control` and the functions that call it.
  * @throws {EventTooLargeError} when an event has more than ENTRY_BYTES_MAX bytes.
  */
-export function controlValues(
-  appends: readonly ControlAppend[],
-): [lines: string[], claims: (string | null)[]] {
+export function controlValues(appends: readonly ControlAppend[]): [lines: string[], claims: string[]] {
   return [
     appends.map(({ event, version }) => controlLine(event, version)),
-    appends.map(({ claim }) => claim ?? null),
+    appends.flatMap(({ claim }) => claim ?? []),
   ];
 }
 

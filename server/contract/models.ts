@@ -24,6 +24,8 @@ export const ModelRoute = z.object({
   model: z.string(),
   terms: ModelTerms,
   position: z.number(),
+  /** Its ETag, for `If-Match`. */
+  version: z.number(),
 });
 export type ModelRoute = z.infer<typeof ModelRoute>;
 /** `PUT /api/v1/dispatch`: defines or replaces the routing of a model. */

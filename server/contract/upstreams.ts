@@ -50,6 +50,8 @@ export const UpstreamRow = z.object({
   credentials: z.array(CredentialRow),
   /** The position of its newest event; null if it isn't in the log. */
   position: z.number().nullable(),
+  /** Its ETag, for `If-Match`; null if it isn't in the log. */
+  version: z.number().nullable(),
 });
 export type UpstreamRow = z.infer<typeof UpstreamRow>;
 

@@ -22,6 +22,7 @@ import { PAGE_ROWS, type Read, readHead, readRows, UnreadableEventError } from '
 import { readRequest } from '#db/log/read-subject.ts';
 import { db, readClock, rowOf } from '#db/schema/query.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
+import { type ChangeGuard, checkVersion, guardAppends } from '#server/control/change-guard.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { countKeys, type KeyCounts, requireKey } from '#server/decide/key.ts';
@@ -60,10 +61,33 @@ export type Decided = {
 export class ControlLog {
   readonly #client: Client;
   readonly #batches: BatchNumbers;
+  #guard: ChangeGuard | null = null;
 
   constructor(client: Client, batches: BatchNumbers) {
     this.#client = client;
     this.#batches = batches;
+  }
+
+  /**
+   * Puts conditions on the next append, and checks them, so that a change without an event is checked, too.
+   * @throws {DecisionError} `precondition_failed`, `already_done` or `idempotency_key_reused`.
+   */
+  async guard(guard: ChangeGuard): Promise<void> {
+    this.#guard = guard;
+    await this.checkRepeat();
+    if (guard.precondition !== null) checkVersion(guard, await this.loadVersion(guard.precondition.stream));
+  }
+
+  /** @throws {DecisionError} when the idempotency key of the request was used. */
+  async checkRepeat(): Promise<void> {
+    const { idempotency = null } = this.#guard ?? {};
+    if (idempotency === null || !(await isClaimed(this.#client, idempotency.claim))) return;
+    throw (await isClaimed(this.#client, idempotency.fingerprint))
+      ? new DecisionError('already_done', 'This was done already, and its reply is not given twice.')
+      : new DecisionError(
+          'idempotency_key_reused',
+          'The idempotency key was sent with another request before. Send each request with its own.',
+        );
   }
 
   /** The whole state as of the log's current head. */
@@ -304,12 +328,16 @@ export class ControlLog {
     appends: readonly ControlAppend[],
     adjustments?: readonly AllowanceAdjustment[],
   ): Promise<number> {
+    const guarded = this.#guard === null ? appends : guardAppends(this.#guard, appends);
     const { instance } = this.#batches;
     const batchNo = this.#batches.nextBatchNo();
     try {
-      return adjustments === undefined
-        ? await appendControl(this.#client, instance, batchNo, appends)
-        : await adjustQuotas(this.#client, instance, batchNo, adjustments, appends);
+      const position =
+        adjustments === undefined
+          ? await appendControl(this.#client, instance, batchNo, guarded)
+          : await adjustQuotas(this.#client, instance, batchNo, adjustments, guarded);
+      this.#guard = null;
+      return position;
     } catch (error) {
       if (error instanceof AdjustmentError) throw refuseAdjustment(error.adjustment, error.units);
       if (error instanceof EventTooLargeError) throw new DecisionError('invalid', error.message);

@@ -1,4 +1,6 @@
 import type { Client } from 'pg';
+import { ConflictError } from '#db/log/append.ts';
+import type { ChangeGuard } from '#server/control/change-guard.ts';
 import { Id } from '#db/events/parts.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Control } from '#server/control/control.ts';
@@ -15,13 +17,31 @@ const NOT_FOUND = new ApiError('not_found');
  */
 export async function makeChange<T extends Change>(
   { control, relay: { readModel } }: Pick<Dashboard, 'control' | 'relay'>,
-  { actor, role }: Pick<Caller, 'actor' | 'role'>,
+  { actor, role, guard }: Pick<Caller, 'actor' | 'role' | 'guard'>,
   use: (control: Control, client: Client) => Promise<T>,
 ): Promise<T | ApiError> {
-  const changed = await control.change(actor, use, role === 'administrator' ? 'first' : 'ordinary');
+  const work = guard === undefined ? use : guarded(guard, use);
+  const changed = await control.change(actor, work, role === 'administrator' ? 'first' : 'ordinary');
   if (changed instanceof ApiError || changed.event === null) return changed;
   await readModel.untilPosition(changed.event.position);
   return changed;
+}
+
+/** The change under the conditions of its request. */
+function guarded<T>(
+  guard: ChangeGuard,
+  use: (control: Control, client: Client) => Promise<T>,
+): (control: Control, client: Client) => Promise<T> {
+  return async (control, client) => {
+    await control.guard(guard);
+    try {
+      return await use(control, client);
+    } catch (error) {
+      // Another process may have made the same change meanwhile.
+      if (error instanceof ConflictError) await control.checkRepeat();
+      throw error;
+    }
+  };
 }
 
 /** An id from the path. A malformed id is as unknown as an unused one. */

@@ -14,6 +14,7 @@ import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { Caller, FindSession, SignedIn } from '#server/sign-in/signed-in.ts';
 import type { ManagementScope } from '#db/events/management-scopes.ts';
+import { etagOf, readGuard, streamOfRoute } from '#server/dashboard/guards.ts';
 import { authenticateManagementKey, checkScope, type KeyCaller } from '#server/access/management-key.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -173,11 +174,26 @@ export function apiRouter(routes: readonly ApiRoute[], gate: Gate): Router {
       const { body } = contract;
       const parsed = body === undefined ? undefined : await parseBody(body, readBody, request, response);
       if (parsed instanceof ApiError) return sendApiError(request, response, parsed);
+      const params = request.params as Record<string, string>;
+      const asked = { method, path, scope };
+      const guard =
+        who === null || method === 'get'
+          ? null
+          : readGuard(asked, request, who.actor, { params, body: parsed });
+      if (guard instanceof ApiError) return sendApiError(request, response, guard);
+      const stream = streamOfRoute(asked)?.({ params, body: parsed }) ?? null;
+      const setEtag = (): void => {
+        const etag = stream === null ? null : etagOf(gate.keys.readModel, stream);
+        if (etag !== null) response.setHeader('etag', etag);
+      };
       try {
+        // Of a read it is set before, so that it isn't newer than the reply.
+        if (method === 'get') setEtag();
         const answered = await answer(
-          { body: parsed, params: request.params as Record<string, string>, request, response },
-          who,
+          { body: parsed, params, request, response },
+          guard === null || who === null ? who : { ...who, guard },
         );
+        if (method !== 'get' && !(answered instanceof ApiError)) setEtag();
         if (answered instanceof ApiError) sendApiError(request, response, answered);
         else if (answered !== null) sendJson(response, 200, answered);
       } catch (error) {

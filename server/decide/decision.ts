@@ -6,6 +6,8 @@ export class DecisionError extends Error {
     | 'already_exists'
     | 'already_done'
     | 'not_allowed'
+    | 'precondition_failed'
+    | 'idempotency_key_reused'
     | 'invalid'
     | 'relay_outdated';
   constructor(code: DecisionError['code'], message: string) {

@@ -104,6 +104,12 @@ export const DASHBOARD_ERRORS = {
     message: 'This was changed by someone else at the same time. Reload and try again.',
   },
 
+  precondition_failed: {
+    status: 412,
+    type: 'invalid_request_error',
+    message: 'The object has another ETag than If-Match names. Read it again, and decide on that version.',
+  },
+
   too_many_attempts: {
     status: 429,
     type: 'rate_limit_error',

@@ -3,6 +3,7 @@ import type { ApiRoute, ReplyType } from '#server/dashboard/gate.ts';
 import { RELAY_ROUTES } from '#server/openapi/relay-routes.ts';
 import { VERSION } from '#server/process/version.ts';
 import { type JsonSchema, namedSchemas, schemaOf } from '#server/openapi/schemas.ts';
+import { streamOfRoute, takesIdempotencyKey } from '#server/dashboard/guards.ts';
 import { summaryOf } from '#server/openapi/summary.ts';
 
 /** The OpenAPI 3.1 description of the management API and the relay's routes, from their contracts. Pure. */
@@ -91,7 +92,7 @@ function managed({ method, path, scope, roles, contract }: ApiRoute): Operation 
       ...(scope === null ? [] : [{ management_key: [scope] }]),
     ],
     ...(roles === null ? {} : { 'x-roles': roles }),
-    ...parameters(path, query),
+    ...parameters(path, query, conditions({ method, path, scope })),
     ...(body === undefined
       ? {}
       : { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body) } } } }),
@@ -100,9 +101,19 @@ function managed({ method, path, scope, roles, contract }: ApiRoute): Operation 
       type ?? 'application/json',
       ACCEPTED.has(`${method} ${below}`) ? '202' : '200',
       others,
+      streamOfRoute({ method, path, scope }) === null ? {} : ETAG,
     ),
   };
 }
+
+const ETAG = {
+  headers: {
+    ETag: {
+      description: 'The version of the object, for If-Match of a change.',
+      schema: { type: 'string' },
+    },
+  },
+};
 
 /** These do their work after the reply. */
 const ACCEPTED: ReadonlySet<string> = new Set(['post registration', 'post password/forgotten']);
@@ -133,7 +144,30 @@ function relayed({
 const operationId = (method: string, below: string): string =>
   [method, ...below.split('/')].map((part) => part.replace(/^:/, 'by_').replace(/\W/g, '_')).join('_');
 
-function parameters(path: string, query: z.ZodType | undefined): { parameters?: JsonSchema[] } {
+/** The headers that put conditions on a change. */
+function conditions(route: Pick<ApiRoute, 'method' | 'path' | 'scope'>): JsonSchema[] {
+  const header = (name: string, description: string, schema: JsonSchema): JsonSchema => ({
+    ...{ name, in: 'header', required: false, description },
+    schema: { type: 'string', ...schema },
+  });
+  const isVersioned = route.method !== 'get' && streamOfRoute(route) !== null;
+  return [
+    ...(isVersioned
+      ? [header('If-Match', 'The ETag that the object must have; 412 if it has another.', {})]
+      : []),
+    ...(takesIdempotencyKey(route)
+      ? [header('Idempotency-Key', 'The change is made once; a repeat is 409 already_done.', IDEMPOTENCY_KEY)]
+      : []),
+  ];
+}
+
+const IDEMPOTENCY_KEY = { minLength: 1, maxLength: 255 };
+
+function parameters(
+  path: string,
+  query: z.ZodType | undefined,
+  headers: readonly JsonSchema[] = [],
+): { parameters?: JsonSchema[] } {
   const ofPath = [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -151,7 +185,7 @@ function parameters(path: string, query: z.ZodType | undefined): { parameters?: 
     required: required.includes(name),
     schema: textual(schema),
   }));
-  const all = [...ofPath, ...ofQuery];
+  const all = [...ofPath, ...ofQuery, ...headers];
   return all.length === 0 ? {} : { parameters: all };
 }
 
@@ -170,11 +204,16 @@ function responses(
   type: string,
   status: string,
   others: readonly ReplyType[] = [],
+  more: JsonSchema = {},
 ): Operation['responses'] {
   const error = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
   const files = Object.fromEntries(others.map((other) => [other, { schema: { type: 'string' } }]));
   return {
-    [status]: { description: 'Success.', content: { [type]: { schema: schemaOf(reply) }, ...files } },
+    [status]: {
+      description: 'Success.',
+      ...more,
+      content: { [type]: { schema: schemaOf(reply) }, ...files },
+    },
     '4XX': { description: 'The request is rejected.', content: error },
     '5XX': { description: 'The server failed, or is unavailable.', content: error },
   };

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Role } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
+import type { ChangeGuard } from '#server/control/change-guard.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
 /** The sender of a request to the management API: a signed-in member, or a management key. */
@@ -13,6 +14,8 @@ export type Caller = {
   ownAccount: string | null;
   /** The session's public id; null: a management key. */
   session: string | null;
+  /** The conditions of this request on the change that it makes; absent: none. */
+  guard?: ChangeGuard;
 };
 
 /** A signed-in member, as of this request. */

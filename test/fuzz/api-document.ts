@@ -14,6 +14,8 @@ export type ApiOperation = {
   /** JSON; absent: none is read. */
   body?: JsonSchema;
   query: { name: string; required: boolean; schema: JsonSchema }[];
+  /** Names of headers that put conditions on a change. */
+  headers: readonly string[];
   caller: 'management_key' | 'session' | 'public';
 };
 
@@ -37,6 +39,9 @@ export function operationsOf({ paths }: OpenApi): ApiOperation[] {
               required: required === true,
               schema: schema as JsonSchema,
             })),
+          headers: (operation.parameters ?? [])
+            .filter((each) => each['in'] === 'header')
+            .map((each) => String(each['name'])),
           caller: callerOf(operation),
         };
       }),

@@ -12,6 +12,8 @@ export type ApiRequest = {
   /** The bytes sent; null: no body. */
   body: Buffer | null;
   contentType: string;
+  /** Conditions on the change. */
+  conditions: Readonly<Record<string, string>>;
   /** The body as JSON; undefined: it isn't JSON. */
   value?: unknown;
 };
@@ -21,6 +23,8 @@ const WRONG_ONE_IN = 4;
 /** One in so many names of an object is unknown. */
 const UNKNOWN_ONE_IN = 6;
 const NAMES_MAX = 60;
+/** An ETag that no object has. */
+const STALE = '"999999"';
 const COLLECT_DEPTH_MAX = 6;
 
 /** Members of replies that name an object, as bodies and queries do. */
@@ -60,7 +64,7 @@ export class ApiRequests {
     this.#fixed = fixed;
   }
 
-  next({ path, query, body: schema }: ApiOperation): ApiRequest {
+  next({ path, query, headers, body: schema }: ApiOperation): ApiRequest {
     const random = this.#random;
     const isWrong = chance(random, WRONG_ONE_IN);
     const place = path.replace(/\{(\w+)\}/g, (_all, name: string) =>
@@ -80,10 +84,14 @@ export class ApiRequests {
       search.append(name, typeof value === 'string' ? value : JSON.stringify(value));
     }
     const text = search.toString();
-    return { target: place + (text === '' ? '' : `?${text}`), ...this.#body(schema, isWrong) };
+    const conditions: Record<string, string> = {};
+    if (headers.includes('If-Match') && chance(random, 8)) conditions['if-match'] = STALE;
+    if (headers.includes('Idempotency-Key') && chance(random, 2))
+      conditions['idempotency-key'] = this.#sample(fc.uuid());
+    return { target: place + (text === '' ? '' : `?${text}`), conditions, ...this.#body(schema, isWrong) };
   }
 
-  #body(schema: JsonSchema | undefined, isWrong: boolean): Omit<ApiRequest, 'target'> {
+  #body(schema: JsonSchema | undefined, isWrong: boolean): Omit<ApiRequest, 'target' | 'conditions'> {
     const random = this.#random;
     const contentType =
       isWrong && chance(random, 8) ? pick(random, ['text/plain', '', 'application/xml']) : 'application/json';

@@ -222,6 +222,12 @@ class ApiFuzz {
     report.statuses[reply.status] = (report.statuses[reply.status] ?? 0) + 1;
     const faults = this.#faultsOfReply(operation, request, reply);
     faults.push(...(await this.#faultsOfState(operation, reply)));
+    if (reply.status < 300 && 'if-match' in request.conditions) faults.push('a stale ETag succeeds');
+    if (hasEvent(reply) && 'idempotency-key' in request.conditions) {
+      const repeat = await this.#send(operation, request);
+      if (repeat.status < 400 || repeat.status >= 500) faults.push(`its repeat is ${repeat.status}`);
+      faults.push(...(await this.#faultsOfState(operation, repeat)));
+    }
     for (const fault of faults)
       report.violations.push(
         `${operation.name}: ${fault}: ${request.target} ${shown(request.body)} -> ` +
@@ -261,11 +267,15 @@ class ApiFuzz {
     }
   }
 
-  async #send(operation: ApiOperation, { target, body, contentType }: ApiRequest): Promise<Reply> {
+  async #send(
+    operation: ApiOperation,
+    { target, body, contentType, conditions }: ApiRequest,
+  ): Promise<Reply> {
     const response = await fetch(`http://127.0.0.1:${this.#people.relay.port}${target}`, {
       method: operation.method.toUpperCase(),
       headers: {
         ...this.#headers(operation),
+        ...conditions,
         ...(body === null || contentType === '' ? {} : { 'content-type': contentType }),
       },
       ...(body === null || operation.method === 'get' ? {} : { body: new Uint8Array(body) }),
@@ -330,6 +340,9 @@ class ApiFuzz {
     return faults;
   }
 }
+
+const hasEvent = ({ status, value }: Reply): boolean =>
+  status < 300 && (value as { event?: object | null } | null)?.event != null;
 
 function shuffled<T>(random: Random, all: readonly T[]): T[] {
   const left = [...all];

@@ -5,9 +5,12 @@ import type { Finding } from '#db/audit/verify/report.ts';
 const NAME_CLAIM = 'account-name/';
 /**
  * Idempotency keys are reserved the same way: `rotation/<key>/<idempotency key>` of key rotations,
- * `adjustment/<account>/<idempotency key>` of adjusted usage.
+ * `adjustment/<account>/<idempotency key>` of adjusted usage, and `idempotency/<actor>/<idempotency key>` of
+ * other changes.
  */
-const KEY_CLAIM = /^((?:rotation|adjustment)\/[^/]+)\//;
+const KEY_CLAIM = /^((?:rotation|adjustment)\/[^/]+|idempotency\/[^/]+\/[^/]+)\//;
+/** A change of the management API reserves its idempotency key, and that key with its request. */
+const CLAIMS_OF_CHANGE = 2;
 
 type StreamState = { version: number; position: number };
 
@@ -19,7 +22,7 @@ export class Streams {
   readonly #streams = new Map<string, StreamState>();
   /** The reservations of names, each with the position of its event. */
   readonly #names = new Map<string, number>();
-  /** How often each key was rotated, and usage of each account adjusted. */
+  /** The claims of each key's rotations, of each account's adjustments and of each actor's changes. */
   readonly #keyed = new Map<string, number>();
   readonly #isFullLog: boolean;
   readonly findings: Finding[] = [];
@@ -49,10 +52,11 @@ export class Streams {
       this.#names.set(`top-up/${event.account}/${event.reference}`, position);
     if (event?.type === 'key.rotated') this.#count(`rotation/${event.key}`);
     if (event?.type === 'quota.adjusted') this.#count(`adjustment/${event.account}`);
+    if (event && 'actor' in event) this.#count(`idempotency/${event.actor}`, CLAIMS_OF_CHANGE);
   }
 
-  #count(keyed: string): void {
-    this.#keyed.set(keyed, (this.#keyed.get(keyed) ?? 0) + 1);
+  #count(keyed: string, more = 1): void {
+    this.#keyed.set(keyed, (this.#keyed.get(keyed) ?? 0) + more);
   }
 
   /**

@@ -28,7 +28,12 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
         if (!readModel.isCurrent()) return STALE;
         const data = [...readModel.directory.models]
           .filter(({ state }) => state === 'active')
-          .map(({ name, terms, position }): ModelRoute => ({ model: name, terms, position }))
+          .map(({ name, terms, position, version }): ModelRoute => ({
+            model: name,
+            terms,
+            position,
+            version,
+          }))
           .toSorted((one, other) => (one.model < other.model ? -1 : 1));
         return { object: 'list', data };
       },

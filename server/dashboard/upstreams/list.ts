@@ -31,6 +31,7 @@ export function listUpstreams(
           ? ofLog(logged, upstream, nowMs)
           : [unlogged(upstream, source !== 'log' && configured.get(name) !== false, nowMs)],
       position: logged?.position ?? null,
+      version: logged?.version ?? null,
     };
   });
 }

@@ -1,6 +1,5 @@
 -- Appends control events, see daybook.append. The version of each is one more than the writer has read of its
--- stream. `_claim` has an element for each event: null, or a stream name that must not exist yet, such as an
--- account's name.
+-- stream. `_claim` has the names of streams that must not exist yet, such as an account's name.
 -- Raises DB001 if the instance is not live, DB002 if a stream has moved on or a claim is taken, DB004 if a
 -- row that no append wrote is in the way.
 create or replace function daybook.append_control(
