@@ -2,6 +2,7 @@ import type { Client } from 'pg';
 import { OUTSIDE_IDLE_MAX_MS, OUTSIDE_TRANSACTION_MAX_MS, OWNER_LOCK_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient, connectAs, type Store, StoreError } from '#db/postgres/connect.ts';
 import { randomBase62 } from '#db/ids.ts';
+import { grantRole } from '#db/postgres/grant-role.ts';
 import { takeLock } from '#db/postgres/locks.ts';
 import { scramVerifier } from '#db/postgres/scram.ts';
 
@@ -38,12 +39,18 @@ export async function createAuditorLogin(owner: Store, login: string): Promise<s
       `create role ${name} login noinherit connection limit ${CONNECTIONS_MAX}
         password ${client.escapeLiteral(scramVerifier(password))}`,
     );
-    await client.query(`grant daybook_auditor to ${name} with inherit false, set true`);
+    await grantRole(client, 'daybook_auditor', name, { inherit: false, set: true });
     // With it the owner may end its sessions: see daybook.end_outside_sessions.
-    await client.query(`grant ${name} to current_user with inherit true, set false`);
+    await grantRole(client, name, 'current_user', { inherit: true, set: false });
     // Defaults, which a session may change; daybook.end_outside_sessions enforces its own.
+    const { rows } = await client.query<{ setting: string }>(
+      'select name as setting from pg_settings where name = any($1)',
+      [Object.keys(DEFAULT_TIMEOUTS_MS)],
+    );
+    // Before PostgreSQL 17 there is no transaction_timeout.
+    const known = new Set(rows.map(({ setting }) => setting));
     for (const [setting, ms] of Object.entries(DEFAULT_TIMEOUTS_MS))
-      await client.query(`alter role ${name} set ${setting} = ${ms}`);
+      if (known.has(setting)) await client.query(`alter role ${name} set ${setting} = ${ms}`);
   });
   return password;
 }

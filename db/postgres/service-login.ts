@@ -1,6 +1,8 @@
-import type { ClientBase } from 'pg';
+import type { Client, ClientBase } from 'pg';
 import { closeClient, connectAs, externalStore, type Store, StoreError } from '#db/postgres/connect.ts';
+import { grantRole, MAY_SET } from '#db/postgres/grant-role.ts';
 import { takeLock } from '#db/postgres/locks.ts';
+import { DAYBOOK_ROLES } from '#db/postgres/role-script.ts';
 import { scramVerifier } from '#db/postgres/scram.ts';
 
 /**
@@ -51,11 +53,8 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
         `SERVICE_DATABASE_URL is not usable: ${login} may act as the owner of the database; ` +
           'name another login',
       );
-    const proof = secret ? `password ${client.escapeLiteral(scramVerifier(secret))}` : '';
-    await client.query(`${rowCount === 0 ? 'create' : 'alter'} role ${name} login noinherit ${proof}`);
-    await client.query(
-      `grant daybook_relay, daybook_worker, daybook_auditor to ${name} with inherit false, set true`,
-    );
+    if (!(await isPrepared(client, login)))
+      await prepareLogin(client, name, { exists: rowCount !== 0, secret: secret ?? '' });
     // With it servers check that the schema is that of their version.
     await client.query(`grant usage on schema daybook_migrations to ${name}`);
     await client.query(`grant select on all tables in schema daybook_migrations to ${name}`);
@@ -64,10 +63,36 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   } catch (error) {
     if (error instanceof StoreError) throw error;
     throw new StoreError(
-      `the login ${login} (SERVICE_DATABASE_URL) can't be created: ${(error as Error).message}`,
+      `the login ${login} (SERVICE_DATABASE_URL) can't be created: ${(error as Error).message}. An owner ` +
+        `without CREATEROLE needs a login that an administrator prepared with the SQL that ` +
+        `"daybook db roles --service ${login}" prints`,
       { cause: error },
     );
   } finally {
     await closeClient(client);
   }
+}
+
+/**
+ * Whether an administrator has prepared the login, because this owner may not create roles: then its password
+ * and its memberships are the administrator's.
+ */
+async function isPrepared(client: ClientBase, login: string): Promise<boolean> {
+  const { rows } = await client.query<{ prepared: boolean }>(
+    `select not rolcreaterole and not rolsuper and exists (select from pg_roles where rolname = $1) and
+        (select bool_and(pg_has_role($1::name, role, ${MAY_SET})) from unnest($2::name[]) role) as prepared
+      from pg_roles where rolname = current_user`,
+    [login, DAYBOOK_ROLES],
+  );
+  return rows[0]?.prepared === true;
+}
+
+async function prepareLogin(
+  client: Client,
+  name: string,
+  { exists, secret }: { exists: boolean; secret: string },
+): Promise<void> {
+  const proof = secret ? `password ${client.escapeLiteral(scramVerifier(secret))}` : '';
+  await client.query(`${exists ? 'alter' : 'create'} role ${name} login noinherit ${proof}`);
+  await grantRole(client, DAYBOOK_ROLES.join(', '), name, { inherit: false, set: true });
 }

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
+import { checkServer } from '#db/postgres/check-server.ts';
 import {
-  checkDurability,
   closeClient,
   connectAs,
   externalStore,
@@ -77,7 +77,7 @@ async function checkExternal(store: Store): Promise<void> {
     });
   }
   try {
-    await checkDurability(client, { checksums: false });
+    await checkServer(client);
   } finally {
     await closeClient(client);
   }

@@ -35,6 +35,11 @@ const LOCK_NOT_AVAILABLE = '55P03';
 const BOUNDS = sql<[from: string, to: string] | null>`regexp_match(pg_get_expr(c.relpartbound, c.oid),
   $r$FROM [(]'([^']+)'[)] TO [(]'([^']+)'[)]$r$)`;
 
+/** The time in a version 7 UUID, given as text: uuid_extract_timestamp() needs PostgreSQL 17. */
+const timeOf = (uuid: string) =>
+  sql<Date>`to_timestamp(('x' || lpad(left(replace(${sql.raw(uuid)}, '-', ''), 12), 16, '0'))::bit(64)::bigint
+    / 1000.0)`;
+
 /** The partitions by time, the oldest first. */
 export async function readRequestPartitions(
   client: ClientBase,
@@ -44,10 +49,7 @@ export async function readRequestPartitions(
   const query = db
     .selectFrom(partitions.select(BOUNDS.as('bounds')).as('p'))
     .select('name')
-    .select([
-      sql<Date>`uuid_extract_timestamp(bounds[1]::uuid)`.as('from'),
-      sql<Date>`uuid_extract_timestamp(bounds[2]::uuid)`.as('to'),
-    ])
+    .select([timeOf('bounds[1]').as('from'), timeOf('bounds[2]').as('to')])
     .where('bounds', 'is not', null)
     .orderBy(sql`bounds[1]`);
   return rowsOf(client, query);

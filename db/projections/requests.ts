@@ -17,7 +17,7 @@ const RUN = `insert into running_request (request, position, account)
 /**
  * Applies ends and extensions to the rows of running calls. An upsert, because that uses the key whatever the
  * planner estimates; the rows that it would insert are calls that never began. Returns the number of those
- * that were running.
+ * that were running: only the event that accepts a call has its `body_bytes`.
  */
 const CARRY_ON = `with updated as (
     insert into request as r (${REQUEST_COLUMNS.join(', ')})
@@ -37,13 +37,13 @@ const CARRY_ON = `with updated as (
         status = excluded.status, end_reason = excluded.end_reason, usage_source = excluded.usage_source,
         attempt_count = excluded.attempt_count, upstream = excluded.upstream
       where r.ended_at is null and r.position < excluded.position
-      returning old.request, new.ended_at
+      returning r.request, r.ended_at, r.body_bytes
   ),
   stopped as (
     delete from running_request
       where request = any (array(select request from updated where ended_at is not null))
   )
-  select count(request)::integer from updated`;
+  select count(body_bytes)::integer from updated`;
 
 /** The current state of each call: accepted, extended, ended or rejected. */
 export const requests: Projection = {

@@ -3,6 +3,9 @@
 do $$
 declare
   _role text;
+  -- Before PostgreSQL 16 every member of a role may set it.
+  _may_set text := case when current_setting('server_version_num')::integer < 160000 then 'MEMBER'
+    else 'SET' end;
 begin
   foreach _role in array array['daybook_relay', 'daybook_worker', 'daybook_auditor'] loop
     -- Checked first: an owner without CREATEROLE can use roles that an administrator created for it.
@@ -14,9 +17,12 @@ begin
       end;
     end if;
     -- The owner may act as each of the roles, so one DATABASE_URL serves all four.
-    if not pg_has_role(current_user, _role, 'SET') then
+    if not pg_has_role(current_user, _role, _may_set) then
       execute format('grant %I to current_user', _role);
     end if;
   end loop;
+exception when insufficient_privilege then
+  raise exception '% may not create the role % or become it: an administrator has to run the SQL that '
+    '"daybook db roles" prints', current_user, _role using errcode = 'insufficient_privilege';
 end
 $$;

@@ -59,7 +59,7 @@ create type daybook.event_fields as (
 );
 
 create table daybook.alert (
-  id uuid default uuidv7() not null,
+  id uuid default ((OVERLAY(lpad(to_hex(((EXTRACT(epoch FROM clock_timestamp()) * (4096000)::numeric))::bigint), 15, '0'::text) PLACING '7'::text FROM 13 FOR 0) || substr((gen_random_uuid())::text, 20)))::uuid not null,
   topic text collate "C" not null,
   ordinal integer not null,
   kind text collate "C" not null,
@@ -85,7 +85,7 @@ create table daybook.alert_attempt (
 );
 
 create table daybook.alert_delivery (
-  id uuid default uuidv7() not null,
+  id uuid default ((OVERLAY(lpad(to_hex(((EXTRACT(epoch FROM clock_timestamp()) * (4096000)::numeric))::bigint), 15, '0'::text) PLACING '7'::text FROM 13 FOR 0) || substr((gen_random_uuid())::text, 20)))::uuid not null,
   destination text collate "C" not null,
   alert uuid not null,
   state text default 'waiting'::text not null,
@@ -619,7 +619,7 @@ create table daybook.sink (
 );
 
 create table daybook.statement_email (
-  id uuid default uuidv7() not null,
+  id uuid default ((OVERLAY(lpad(to_hex(((EXTRACT(epoch FROM clock_timestamp()) * (4096000)::numeric))::bigint), 15, '0'::text) PLACING '7'::text FROM 13 FOR 0) || substr((gen_random_uuid())::text, 20)))::uuid not null,
   account text collate "C" not null,
   email text collate "C" not null,
   month text collate "C",

@@ -82,6 +82,7 @@ const GROUPS: readonly Group[] = [
     names: ['auditor-login'],
     load: async () => (await import('#server/cli/log/auditor-login.ts')).auditorLoginCommands,
   },
+  { names: ['db'], load: async () => (await import('#server/cli/database.ts')).databaseCommands },
   { names: ['doctor'], load: async () => (await import('#server/cli/doctor/doctor.ts')).doctorCommand },
 ];
 

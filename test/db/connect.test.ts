@@ -1,14 +1,8 @@
 import type { Client, ClientConfig } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { StoreClient } from '#db/postgres/client.ts';
-import {
-  checkDurability,
-  closeClient,
-  connectAs,
-  externalStore,
-  type Store,
-  StoreError,
-} from '#db/postgres/connect.ts';
+import { checkDurability } from '#db/postgres/check-server.ts';
+import { closeClient, connectAs, externalStore, type Store, StoreError } from '#db/postgres/connect.ts';
 import { type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';

@@ -77,7 +77,9 @@ async function cheapenPasswords(dataDir: string, store: EmbeddedStore): Promise<
   const address = await readAddress(dataDir, store);
   const client = newSuperuser(address);
   await client.connect();
-  await client.query('set scram_iterations = 1');
+  const { rowCount } = await client.query("select from pg_settings where name = 'scram_iterations'");
+  // Before PostgreSQL 16 the number is fixed.
+  if (rowCount === 1) await client.query('set scram_iterations = 1');
   for (const [role, password] of Object.entries(address.passwords)) {
     const name = role === 'superuser' ? 'postgres' : `daybook_${role}`;
     await client.query(`alter role ${name} password ${client.escapeLiteral(password)}`);

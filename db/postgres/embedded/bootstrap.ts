@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
 import { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS } from '#db/bounds.ts';
 import { closeClient, StoreError, type Role } from '#db/postgres/connect.ts';
+import { grantRole, MAY_SET } from '#db/postgres/grant-role.ts';
 import type { Passwords, ClusterPaths } from '#db/postgres/embedded/cluster.ts';
 
 /**
@@ -61,14 +62,12 @@ async function ensureRole(client: Client, name: string, password: string): Promi
   // The owner may act as the other roles (migrations check it), but does not inherit their privileges. It
   // creates logins for auditors, so it may grant their role.
   const isGrantable = name === 'daybook_auditor';
+  const admin = isGrantable ? ' WITH ADMIN OPTION' : '';
   if (
     !isOwner &&
-    !(await isTrue(
-      client,
-      `select pg_has_role('daybook_owner', '${name}', 'SET${isGrantable ? ' WITH ADMIN OPTION' : ''}')`,
-    ))
+    !(await isTrue(client, `select pg_has_role('daybook_owner', '${name}', ${MAY_SET} || '${admin}')`))
   ) {
-    await client.query(`grant ${name} to daybook_owner with inherit false, set true, admin ${isGrantable}`);
+    await grantRole(client, name, 'daybook_owner', { inherit: false, set: true, admin: isGrantable });
   }
 }
 

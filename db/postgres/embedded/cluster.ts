@@ -35,7 +35,6 @@ const Passwords = z.object({
 export type Passwords = z.infer<typeof Passwords>;
 
 const PASSWORD_BYTES = 32;
-const MAJOR_VERSION = '18';
 
 /**
  * Settings that an operator may want to tune: written once into the new cluster's postgresql.conf. Settings
@@ -108,10 +107,10 @@ export async function readPasswords(paths: ClusterPaths): Promise<Passwords | nu
  * Reads the passwords, and creates them first if necessary. Concurrent starters all get the same ones: a
  * hard link appears with its whole content, and only for the first starter.
  */
-export async function ensurePasswords(paths: ClusterPaths): Promise<Passwords> {
+export async function ensurePasswords(paths: ClusterPaths, { major }: Binaries): Promise<Passwords> {
   const known = await readPasswords(paths);
   if (known !== null) return known;
-  if (await holdsCluster(paths)) {
+  if (await holdsCluster(paths, major)) {
     throw new StoreError(
       `${paths.passwords} is missing: restore it from a backup, PostgreSQL cannot be opened without it`,
     );
@@ -146,7 +145,7 @@ export async function ensureCluster(
   passwords: Passwords,
 ): Promise<void> {
   await removeLeftovers(paths);
-  if (await holdsCluster(paths)) {
+  if (await holdsCluster(paths, binaries.major)) {
     await adoptOwnership(paths, runAs);
     return;
   }
@@ -158,11 +157,12 @@ export async function ensureCluster(
       if (runAs.owner !== null) await chown(file, runAs.owner.uid, runAs.owner.gid);
     }
     await initdb(runAs, binaries, draft, passwordFile);
+    await writeTuning(draft);
     await rename(draft, paths.cluster);
     await syncDirectory(paths.dataDir);
   } catch (error) {
     // A concurrent starter was first. Its cluster has the same passwords.
-    if (await holdsCluster(paths)) return;
+    if (await holdsCluster(paths, binaries.major)) return;
     throw error;
   } finally {
     await rm(passwordFile, { force: true });
@@ -185,7 +185,6 @@ async function initdb(
     '--locale=C',
     '--data-checksums',
     '--no-instructions',
-    ...Object.entries(TUNING).map(([name, value]) => `--set=${name}=${value}`),
   ]);
   await run(program, args, { ...options, timeout: INITDB_TIMEOUT_MS }).catch(
     (error: Error & { stderr?: string }) => {
@@ -197,8 +196,20 @@ async function initdb(
   );
 }
 
+/** At the end of the file, where it is the last to be read: `initdb --set` needs PostgreSQL 16. */
+async function writeTuning(directory: string): Promise<void> {
+  const lines = Object.entries(TUNING).map(([name, value]) => `${name} = ${value}\n`);
+  const handle = await open(path.join(directory, 'postgresql.conf'), 'a');
+  try {
+    await handle.appendFile(`\n# Defaults of Daybook\n${lines.join('')}`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
 /** Whether the cluster exists. @throws {StoreError} if these programs can't run it. */
-async function holdsCluster(paths: ClusterPaths): Promise<boolean> {
+async function holdsCluster(paths: ClusterPaths, major: string): Promise<boolean> {
   const version = await readFile(path.join(paths.cluster, 'PG_VERSION'), 'utf8').catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return null;
@@ -207,9 +218,9 @@ async function holdsCluster(paths: ClusterPaths): Promise<boolean> {
       throw error;
     },
   );
-  if (version !== null && version.trim() !== MAJOR_VERSION) {
+  if (version !== null && version.trim() !== major) {
     throw new StoreError(
-      `${paths.cluster} was created by PostgreSQL ${version.trim()}, and this Daybook runs ${MAJOR_VERSION}`,
+      `${paths.cluster} was created by PostgreSQL ${version.trim()}, and this Daybook runs ${major}`,
     );
   }
   return version !== null;

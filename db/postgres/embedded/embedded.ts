@@ -8,8 +8,8 @@ import {
   RESTART_STABLE_MS,
   START_CONNECT_TIMEOUT_MS,
 } from '#db/bounds.ts';
+import { checkDurability } from '#db/postgres/check-server.ts';
 import {
-  checkDurability,
   closeClient,
   connectAs,
   sessionConfig,
@@ -182,7 +182,7 @@ async function prepare(dataDir: string, log: (line: string) => void): Promise<Se
   const paths = await clusterPaths(dataDir);
   const binaries = await findBinaries();
   const runAs = await chooseRunAs(paths.cluster, paths.dataDir, binaries);
-  const passwords = await ensurePasswords(paths);
+  const passwords = await ensurePasswords(paths, binaries);
   await ensureCluster(paths, runAs, binaries, passwords);
   return { paths, runAs, binaries, passwords, address: null, log };
 }

@@ -28,7 +28,11 @@ create table daybook.alert_destination (
 -- Each alert once, whichever process noticed it: `topic` names the subject, `ordinal` the occurrence. A
 -- lasting condition has odd ordinals where it is raised and even ones where it recovers.
 create table daybook.alert (
-  id uuid primary key default uuidv7(),
+  -- A version 7 UUID, in the order of time; uuidv7() needs PostgreSQL 18. Twelve bits of a fraction of a
+  -- millisecond follow the version.
+  id uuid primary key default
+    (overlay(lpad(to_hex((extract(epoch from clock_timestamp()) * 4096000)::bigint), 15, '0')
+      placing '7' from 13 for 0) || substr(gen_random_uuid()::text, 20))::uuid,
   topic text collate "C" not null,
   ordinal integer not null check (ordinal > 0),
   kind text collate "C" not null,
@@ -42,7 +46,9 @@ create index alert_raised on daybook.alert (raised_at);
 
 -- An alert on its way to a destination. Receivers deduplicate repeated attempts by the id.
 create table daybook.alert_delivery (
-  id uuid primary key default uuidv7(),
+  id uuid primary key default
+    (overlay(lpad(to_hex((extract(epoch from clock_timestamp()) * 4096000)::bigint), 15, '0')
+      placing '7' from 13 for 0) || substr(gen_random_uuid()::text, 20))::uuid,
   destination text collate "C" not null references daybook.alert_destination on delete cascade,
   alert uuid not null references daybook.alert on delete cascade,
   state text not null default 'waiting' check (state in ('waiting', 'delivered', 'failed')),

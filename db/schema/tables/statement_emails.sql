@@ -24,7 +24,10 @@ create table daybook.statement_recipient (
 -- A document on its way to one recipient: the statement or invoice of a month, or the document of a number.
 -- Each attempt has the `Message-ID` of the row.
 create table daybook.statement_email (
-  id uuid primary key default uuidv7(),
+  -- As in alert_delivery.
+  id uuid primary key default
+    (overlay(lpad(to_hex((extract(epoch from clock_timestamp()) * 4096000)::bigint), 15, '0')
+      placing '7' from 13 for 0) || substr(gen_random_uuid()::text, 20))::uuid,
   account text collate "C" not null,
   email text collate "C" not null,
   -- Such as 2027-01.

@@ -360,8 +360,7 @@ const ofTeam = (events: readonly Placed[]) =>
 async function auditorUrl({ url }: TestDatabase, superuser: Client): Promise<string> {
   const login = `reader_${publicId().toLowerCase()}`;
   await superuser.query(
-    `create role "${login}" login noinherit password 'read'; grant daybook_auditor to "${login}" with
-      inherit false, set true`,
+    `create role "${login}" login noinherit password 'read'; grant daybook_auditor to "${login}"`,
   );
   return url.replace(/\/\/[^@]*@/, `//${login}:read@`);
 }

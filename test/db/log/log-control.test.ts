@@ -78,8 +78,8 @@ test('daybook.control_event has the control events of the log, and those alone',
     `with stored as (select ${columns} from daybook.control_event where shard = 0),
       logged as (select position, at, instance, ${fields}, line
         from daybook.lines() l, unnest(array[l.line::daybook.event_fields]) where stream is not null)
-    select count(*)::int from (table stored intersect table logged) union all
-    select count(*)::int from (table stored union table logged)`,
+    select count(*)::int from (table stored intersect table logged) s union all
+    select count(*)::int from (table stored union table logged) s`,
   );
   expect(rows).toEqual([{ count: 38 }, { count: 38 }]);
 });
