@@ -24,6 +24,7 @@ export type Turns = Pick<Flows, 'chat' | 'stream' | 'tools' | 'abort'>;
 const INSTALL = path.join(import.meta.dirname, 'install');
 const PYTHON = path.join(INSTALL, 'node_modules/.python/bin/python');
 const GO = path.join(INSTALL, 'node_modules/.go/openai');
+const JAVA = path.join(INSTALL, 'node_modules/.java');
 const PROGRAM_MS_MAX = 60_000;
 
 const require = createRequire(path.join(INSTALL, 'package.json'));
@@ -34,6 +35,7 @@ const load = async <T>(name: string): Promise<T> =>
 export const isInstalled = (name: string): boolean =>
   existsSync(path.join(INSTALL, 'node_modules', name, 'package.json'));
 export const hasGo = (): boolean => existsSync(GO);
+export const hasJava = (): boolean => existsSync(path.join(JAVA, 'classpath'));
 export const hasPython = (): boolean => existsSync(PYTHON);
 
 const rootOf = ({ baseUrl }: To): string => baseUrl.replace(/\/v1$/, '');
@@ -252,6 +254,18 @@ export const GO_CLIENTS: readonly { package: string; protocol: string; turns: Tu
   { package: 'openai-go', protocol: 'responses', turns: program(GO, ['responses']) },
 ];
 
+const java = (client: string): Turns => {
+  const classes = path.join(JAVA, 'classes');
+  const classpath = hasJava() ? readFileSync(path.join(JAVA, 'classpath'), 'utf8').trim() : '';
+  return program('java', ['-cp', `${classes}${path.delimiter}${classpath}`, 'OpenaiJava', client]);
+};
+
+/** Clients of Maven Central. */
+export const JAVA_CLIENTS: readonly { package: string; protocol: string; turns: Turns }[] = [
+  { package: 'openai-java', protocol: 'chat completions', turns: java('chat') },
+  { package: 'openai-java', protocol: 'responses', turns: java('responses') },
+];
+
 /** Clients of PyPI, by the name of their distribution. */
 export const PYTHON_CLIENTS: readonly { package: string; protocol: string; turns: Turns }[] = [
   { package: 'openai', protocol: 'chat completions', turns: python('openai') },
@@ -273,9 +287,12 @@ export async function pythonVersionOf(name: string): Promise<string> {
   return (await promisify(execFile)(PYTHON, ['-c', code])).stdout;
 }
 
-export function goVersion(): string {
-  const module = readFileSync(path.join(import.meta.dirname, 'go/go.mod'), 'utf8');
-  const version = /openai-go\/v3 v(\S+)/.exec(module)?.[1];
-  if (version === undefined) throw new Error("go.mod doesn't name OpenAI's SDK");
+export const goVersion = (): string => versionIn('go/go.mod', /openai-go\/v3 v(\S+)/);
+export const javaVersion = (): string =>
+  versionIn('java/pom.xml', /<artifactId>openai-java<\/artifactId>\s*<version>([^<]+)/);
+
+function versionIn(file: string, pattern: RegExp): string {
+  const version = pattern.exec(readFileSync(path.join(import.meta.dirname, file), 'utf8'))?.[1];
+  if (version === undefined) throw new Error(`${file} doesn't name OpenAI's SDK`);
   return version;
 }

@@ -21,8 +21,11 @@ import {
   googleModels,
   goVersion,
   hasGo,
+  hasJava,
   hasPython,
   isInstalled,
+  JAVA_CLIENTS,
+  javaVersion,
   NODE_CLIENTS,
   nodeVersionOf,
   PYTHON_CLIENTS,
@@ -32,8 +35,8 @@ import {
 import { withClientsTable } from './table.ts';
 
 /**
- * Runs clients from npm, PyPI and the Go module proxy against a relay and upstreams of each kind, and writes
- * the table of docs/clients.md:
+ * Runs clients from npm, PyPI, the Go module proxy and Maven Central against a relay and upstreams of each
+ * kind, and writes the table of docs/clients.md:
  *
  *     npm run clients
  *     npm run clients -- @google/genai     # one of them, and its rows of the table
@@ -62,6 +65,7 @@ async function installedClients(): Promise<Client[]> {
   const node = NODE_CLIENTS.filter((each) => isInstalled(each.package));
   const python = hasPython() ? PYTHON_CLIENTS : [];
   const go = hasGo() ? GO_CLIENTS : [];
+  const java = hasJava() ? JAVA_CLIENTS : [];
   return [
     ...byName(CHAT_CLIENTS, 'chat completions'),
     ...byName(RESPONSES_CLIENT, 'responses'),
@@ -76,6 +80,7 @@ async function installedClients(): Promise<Client[]> {
       })),
     )),
     ...go.map((each) => ({ ...each, name: `${each.package} (Go)`, version: goVersion() })),
+    ...java.map((each) => ({ ...each, name: `${each.package} (Java)`, version: javaVersion() })),
   ];
 }
 
@@ -176,7 +181,7 @@ if (isInstalled('@google/genai') && (only ?? '@google/genai') === '@google/genai
 const page = path.join(ROOT, 'docs/clients.md');
 const table = { cases: CASE_NAMES, upstreams: Object.values(UPSTREAMS), rows };
 writeFileSync(page, withClientsTable(readFileSync(page, 'utf8'), table, only !== undefined));
-const hasAll = NODE_CLIENTS.every((each) => isInstalled(each.package)) && hasPython() && hasGo();
+const hasAll = NODE_CLIENTS.every((each) => isInstalled(each.package)) && hasPython() && hasGo() && hasJava();
 if (only === undefined && !hasAll)
   console.log('Some clients are not installed: CONTRIBUTING.md names the commands.');
 const isRight = rows.every(({ results }) => results.every(({ failed }) => failed.length === 0));
