@@ -168,6 +168,7 @@ export type Played = { fault: Fault; kind: 'json' | 'sse'; reply: ChatReply; set
 const QUICK_CALLS = 8;
 /** What ends a call only at a deadline. */
 const WAITING = /hang|stop|comments|30s|drip/;
+export const needsDeadline = ({ script }: Pick<Fault, 'script'>): boolean => WAITING.test(script);
 /** What closes a connection soon after its reply: a call sent on it in that moment is lost. */
 const CLOSING = /idle=/;
 
@@ -199,7 +200,7 @@ export async function playFaults(
     quick = [],
   } = Object.groupBy(cases, ({ fault: { script } }) => {
     if (CLOSING.test(script)) return 'closing';
-    return WAITING.test(script) ? 'waiting' : 'quick';
+    return needsDeadline({ script }) ? 'waiting' : 'quick';
   });
   const left = quick.values();
   const turns = Array.from({ length: QUICK_CALLS }, async () => {

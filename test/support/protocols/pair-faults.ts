@@ -5,6 +5,7 @@ import {
   FAULT_DEADLINES,
   type Fault,
   HEALTHY,
+  needsDeadline,
   openRequests,
   settledOf,
   STATUSES,
@@ -17,8 +18,6 @@ import type { Pair } from './read-replies.ts';
 const FAULTS: readonly Fault[] = [...BREAKAGES, ...STATUSES, ...HEALTHY];
 /** A call on a connection that closes in that moment is lost. */
 const CLOSING = /idle=/;
-/** Ends a call only at a deadline. */
-const WAITING = /hang|stop|comments|30s|drip/;
 const QUICK_CALLS = 8;
 /** A busy machine needs longer for the first bytes of some hundred replies at the same time. */
 const DEADLINES = {
@@ -73,11 +72,13 @@ function casesOf(parts: number): Case[] {
 async function playAll(matrix: Matrix, waves: readonly (readonly Case[])[]): Promise<Played[]> {
   const calls: Replying[] = [];
   for (const own of waves) {
-    const left = own.filter(({ fault }) => !WAITING.test(fault)).values();
+    const left = own.filter(({ fault }) => !needsDeadline({ script: fault })).values();
     const turns = Array.from({ length: QUICK_CALLS }, async () => {
       for (const each of left) calls.push(await play(matrix, each));
     });
-    const waiting = own.filter(({ fault }) => WAITING.test(fault)).map((each) => play(matrix, each));
+    const waiting = own
+      .filter(({ fault }) => needsDeadline({ script: fault }))
+      .map((each) => play(matrix, each));
     calls.push(...(await Promise.all(waiting)));
     await Promise.all(turns);
   }
