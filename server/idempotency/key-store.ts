@@ -25,12 +25,20 @@ import {
 } from '#server/idempotency/bounds.ts';
 
 type Counts = { keys: number; bytes: number; countedMs: number };
+/** Bounds of what one account has, and of the accounts that are remembered. */
+export type KeyBounds = { keysPerAccountMax: number; keptBytesPerAccountMax: number; accountsMax: number };
+const BOUNDS: KeyBounds = {
+  keysPerAccountMax: KEYS_PER_ACCOUNT_MAX,
+  keptBytesPerAccountMax: KEPT_BYTES_PER_ACCOUNT_MAX,
+  accountsMax: COUNTED_ACCOUNTS_MAX,
+};
 type Write = { run: (pool: Pool) => Promise<void>; written: () => void };
 
 /** Idempotency keys and kept replies in the database. */
 export class KeyStore {
   readonly #pool: Pool;
   readonly #onError: (error: unknown) => void;
+  readonly #bounds: KeyBounds;
   readonly #counts = new Map<string, Counts>();
   /** Ends of requests that are not written yet. */
   readonly #unwritten = new Map<string, Write>();
@@ -39,9 +47,10 @@ export class KeyStore {
   #isClosed = false;
 
   /** @param config of the relay's role. */
-  constructor(config: ClientConfig, onError: (error: unknown) => void) {
+  constructor(config: ClientConfig, onError: (error: unknown) => void, bounds = BOUNDS) {
     this.#pool = openPool({ ...config, max: KEY_CONNECTIONS_MAX, idleTimeoutMillis: KEY_IDLE_MS });
     this.#onError = onError;
+    this.#bounds = bounds;
   }
 
   /**
@@ -79,7 +88,7 @@ export class KeyStore {
 
   /** Whether an account may claim another key, by a count of some seconds ago and this server's own keys. */
   async hasRoomForKey(account: string): Promise<boolean> {
-    return (await this.#count(account)).keys < KEYS_PER_ACCOUNT_MAX;
+    return (await this.#count(account)).keys < this.#bounds.keysPerAccountMax;
   }
 
   /** Releases a key. It is retried until it succeeds. @param written called then. */
@@ -87,13 +96,22 @@ export class KeyStore {
     this.#write(request, { run: (pool) => releaseKey(pool, request), written });
   }
 
-  /** Ends the claim of a request. @param reply null: it is not kept. */
+  /** Ends the claim of a request. @param reply null, or beyond its account's bound: it is not kept. */
   end(account: string, request: string, reply: ReplyRow | null, written: () => void): void {
-    const counts = this.#counts.get(account);
-    const hasRoom = (counts?.bytes ?? 0) + (reply?.sealed.length ?? 0) <= KEPT_BYTES_PER_ACCOUNT_MAX;
-    const kept = hasRoom ? reply : null;
-    if (counts && kept) counts.bytes += kept.sealed.length;
-    this.#write(request, { run: (pool) => endKey(pool, request, kept), written });
+    const run = async (pool: Pool): Promise<void> => {
+      if (reply === null) return endKey(pool, request, null);
+      const counts = await this.#count(account);
+      const bytes = counts.bytes + reply.sealed.length;
+      if (bytes > this.#bounds.keptBytesPerAccountMax) return endKey(pool, request, null);
+      counts.bytes = bytes;
+      try {
+        await endKey(pool, request, reply);
+      } catch (error) {
+        counts.bytes -= reply.sealed.length;
+        throw error;
+      }
+    };
+    this.#write(request, { run, written });
   }
 
   async close(): Promise<void> {
@@ -107,11 +125,14 @@ export class KeyStore {
     const known = this.#counts.get(account);
     const nowMs = performance.now();
     if (known && nowMs - known.countedMs < RECOUNT_MS) return known;
-    const counted = { ...(await countKept(this.#pool, account, KEYS_PER_ACCOUNT_MAX)), countedMs: nowMs };
+    const counted = {
+      ...(await countKept(this.#pool, account, this.#bounds.keysPerAccountMax)),
+      countedMs: nowMs,
+    };
     this.#counts.delete(account);
     this.#counts.set(account, counted);
     const [oldest] = this.#counts.keys();
-    if (this.#counts.size > COUNTED_ACCOUNTS_MAX && oldest !== undefined) this.#counts.delete(oldest);
+    if (this.#counts.size > this.#bounds.accountsMax && oldest !== undefined) this.#counts.delete(oldest);
     return counted;
   }
 
