@@ -1103,7 +1103,7 @@ export type Functions = {
   'daybook.register_instance': number;
   'daybook.request_recovery': boolean;
   'daybook.settle_background': Int8;
-  'daybook.settle_batch': number;
+  'daybook.settle_batch': string[];
   'daybook.subjects_of': {
     holder: string;
     per: number;

@@ -134,17 +134,17 @@ const line = new LineWriter();
 
 /**
  * Appends the ending of a call in the background, and charges its limits with it in place of its reservation.
- * Does nothing where it has its ending already.
+ * @returns false: it has its ending already, and nothing was done.
  * @throws {FencedError} when the instance is no longer live.
  */
 export async function settleBackground(
   client: ClientBase,
   instance: number,
   event: EventOf<'request.settled' | 'request.abandoned'>,
-): Promise<void> {
+): Promise<boolean> {
   writeRequestLine(line, event);
   const values = [instance, event.request, line.bytes.toString('latin1', 0, line.length)];
-  await retryTransaction(() => callAppend(client, 'settle_background', SETTLE, values));
+  return (await retryTransaction(() => callAppend(client, 'settle_background', SETTLE, values))) > 0;
 }
 
 const inMs = (ms: number) => sql<Date>`statement_timestamp() + ${ms} * interval '1 ms'`;

@@ -128,7 +128,7 @@ const SETTLE = 'select daybook.settle_batch($1, $2, $3) as settled';
 /**
  * Appends the endings of lines of a batch, and charges their limits with them in place of their reservations.
  * Lines that have their ending already are skipped.
- * @returns how many were appended.
+ * @returns the requests whose endings were appended.
  * @throws {FencedError} when the instance is no longer live.
  */
 export async function settleBatch(
@@ -136,12 +136,12 @@ export async function settleBatch(
   instance: number,
   batch: string,
   endings: readonly EventOf<'request.settled' | 'request.abandoned'>[],
-): Promise<number> {
+): Promise<Set<string>> {
   const values = [instance, batch, endings.map(textOf)];
   const { rows } = await fenced(() =>
     client.query<{ settled: Result<'daybook.settle_batch'> }>({ text: SETTLE, values }),
   );
-  return Number(rows[0]?.settled);
+  return new Set(rows[0]?.settled);
 }
 
 async function fenced<T>(transaction: () => Promise<T>): Promise<T> {

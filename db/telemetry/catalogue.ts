@@ -16,6 +16,14 @@ export const SERVER_METRICS = {
     help: 'Admitted requests that have not ended.',
     labels: [],
   },
+  buffered: {
+    name: 'daybook_buffered_bytes',
+    type: 'gauge',
+    unit: 'bytes',
+    origin: 'server',
+    help: 'Memory that the bodies and replies of open calls hold, bounded by MAX_BUFFERED_MB.',
+    labels: [],
+  },
   ready: {
     name: 'daybook_ready',
     type: 'gauge',
@@ -135,7 +143,9 @@ export const PROCESS_METRICS = {
     name: 'daybook_requests_abandoned',
     type: 'counter',
     origin: 'all',
-    help: 'Open requests of dead instances that the process has recorded as abandoned.',
+    help:
+      'Requests that the process has recorded as abandoned: of dead instances, and lost lines of batches ' +
+      'and background responses.',
     labels: [],
   },
   eventLoopLag: {

@@ -17,10 +17,13 @@ import {
   takeDueBatches,
 } from '#db/stored/batches.ts';
 import type { StoredName } from '#db/stored/places.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { openPool, withTimeout } from '#db/postgres/connect.ts';
 import { ACCEPT_STATEMENT_MS, BATCH_TAKEN_MS } from '#server/batches/bounds.ts';
 import { STORED_CONNECTIONS_MAX, STORED_IDLE_MS } from '#server/stored/bounds.ts';
+
+type Observer = Pick<CallObserver, 'recordedApart'>;
 
 /** Batches whose lines are not all settled, in the database. */
 export class BatchStore {
@@ -30,8 +33,11 @@ export class BatchStore {
   /** Batches that still have this process as their holder. */
   readonly #unreleased = new Map<string, { id: string | null; afterMs: number }>();
 
+  readonly #observer: Observer | null;
+
   /** @param config of the relay's role. */
-  constructor(config: ClientConfig) {
+  constructor(config: ClientConfig, observer: Observer | null) {
+    this.#observer = observer;
     this.#pool = openPool({
       ...withTimeout(config, ACCEPT_STATEMENT_MS),
       max: STORED_CONNECTIONS_MAX,
@@ -39,17 +45,20 @@ export class BatchStore {
     });
   }
 
-  accept(instance: number, batch: Parameters<typeof acceptBatch>[2]): Promise<BatchShortage | null> {
-    return this.#with((client) => acceptBatch(client, instance, batch));
+  async accept(instance: number, batch: Parameters<typeof acceptBatch>[2]): Promise<BatchShortage | null> {
+    const shortage = await this.#with((client) => acceptBatch(client, instance, batch));
+    if (shortage === null) this.#observer?.recordedApart(batch.lines.map(({ event }) => event));
+    return shortage;
   }
 
-  /** @returns how many of the lines had no ending yet. */
-  settle(
+  /** Ends the lines that have no ending yet. */
+  async settle(
     instance: number,
     batch: string,
     endings: readonly EventOf<'request.settled' | 'request.abandoned'>[],
-  ): Promise<number> {
-    return this.#with((client) => settleBatch(client, instance, batch, endings));
+  ): Promise<void> {
+    const settled = await this.#with((client) => settleBatch(client, instance, batch, endings));
+    this.#observer?.recordedApart(endings.filter(({ request }) => settled.has(request)));
   }
 
   /**

@@ -29,6 +29,9 @@ export type CallTrace = {
 /** The W3C trace context that an upstream receives. */
 export type TraceContext = { traceparent: string; tracestate: string | null };
 
+/** An event that is appended by a transaction of its own. */
+export type ApartEvent = EventOf<'request.accepted' | 'request.settled' | 'request.abandoned'>;
+
 /**
  * What happens to the calls of a process, for metrics and traces. The relay calls it at moments that it has
  * anyway. An observer doesn't throw, doesn't wait, and keeps nothing of a prompt or a reply.
@@ -42,6 +45,8 @@ export type CallObserver = {
   attempted(attempt: Attempt): void;
   /** An event of a request is durable, at this position of the log: each event once. */
   recorded(event: RequestEvent, position: number): void;
+  /** Events of requests that no call here waits for are durable: of batches and background responses. */
+  recordedApart(events: readonly ApartEvent[]): void;
   /** A batch of events was committed. */
   appended(events: number, durationMs: number): void;
   /** A lease request was answered. */

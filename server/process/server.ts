@@ -184,11 +184,13 @@ export async function serve(
     log.warn(errorFields(error), 'storing the places of responses failed; retrying'),
   );
   opening.defer(() => routeBack.close());
-  const backgroundStore = new BackgroundStore(store.config('relay'), (error) =>
-    log.warn(errorFields(error), 'recording a background response failed'),
+  const backgroundStore = new BackgroundStore(
+    store.config('relay'),
+    (error) => log.warn(errorFields(error), 'recording a background response failed'),
+    telemetry,
   );
   opening.defer(() => backgroundStore.close());
-  const batchStore = new BatchStore(store.config('relay'));
+  const batchStore = new BatchStore(store.config('relay'), telemetry);
   opening.defer(() => batchStore.close());
   const buffers = {
     process: mebibytes(config.MAX_BUFFERED_MB),

@@ -13,6 +13,7 @@ import {
 } from '#db/stored/background.ts';
 import { insertPlaces, type StoredName } from '#db/stored/places.ts';
 import { openPool } from '#db/postgres/connect.ts';
+import type { CallObserver } from '#server/diagnostics/call-observer.ts';
 import { POLL_TAKEN_MS, STORED_CONNECTIONS_MAX, STORED_IDLE_MS } from '#server/stored/bounds.ts';
 
 type Released = Parameters<typeof releaseBackground>[1];
@@ -21,15 +22,21 @@ type Released = Parameters<typeof releaseBackground>[1];
 export class BackgroundStore {
   readonly #pool: Pool;
   readonly #onError: (error: unknown) => void;
+  readonly #observer: Pick<CallObserver, 'recordedApart'> | null;
   /** Called when a response of this process is or becomes due. */
   onDue: () => void = () => {};
   /** Calls that were handed over in the log, and still have this process as their holder. */
   readonly #unreleased = new Map<string, Released>();
 
   /** @param config of the relay's role. */
-  constructor(config: ClientConfig, onError: (error: unknown) => void) {
+  constructor(
+    config: ClientConfig,
+    onError: (error: unknown) => void,
+    observer: Pick<CallObserver, 'recordedApart'> | null,
+  ) {
     this.#pool = openPool({ ...config, max: STORED_CONNECTIONS_MAX, idleTimeoutMillis: STORED_IDLE_MS });
     this.#onError = onError;
+    this.#observer = observer;
   }
 
   /** Records that a call may outlive its server. @returns false: it could not be recorded. */
@@ -83,7 +90,8 @@ export class BackgroundStore {
   async settle(instance: number, ending: EventOf<'request.settled' | 'request.abandoned'>): Promise<void> {
     const client = await this.#pool.connect();
     try {
-      await settleBackground(client, instance, ending);
+      const isSettled = await settleBackground(client, instance, ending);
+      if (isSettled) this.#observer?.recordedApart([ending]);
     } finally {
       client.release();
     }

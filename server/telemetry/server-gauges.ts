@@ -14,6 +14,7 @@ export function readGauges(relay: Relay): Sample[] {
   const upstreams = relay.upstreams.all.slice(0, UPSTREAM_VALUES_MAX);
   return [
     gauge(M.running, relay.running.size),
+    gauge(M.buffered, relay.openCalls.bytes),
     gauge(M.ready, readReadiness(relay, false).status === 'ready' ? 1 : 0),
     ...upstreams.flatMap(({ name, circuit }) => {
       const { state } = circuit.status(nowMs);

@@ -4,7 +4,12 @@ import type { RequestEvent } from '#db/events/events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { SERVER_METRICS as M } from '#db/telemetry/catalogue.ts';
 import { gauge, type Sample } from '#db/telemetry/definition.ts';
-import type { CalledRequest, CallObserver, CallTrace } from '#server/diagnostics/call-observer.ts';
+import type {
+  ApartEvent,
+  CalledRequest,
+  CallObserver,
+  CallTrace,
+} from '#server/diagnostics/call-observer.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import type { Config } from '#server/process/config.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -52,6 +57,13 @@ export class ServerTelemetry implements CallObserver {
   recorded(event: RequestEvent, position: number): void {
     const trace = this.#tracer?.recorded(event, position) ?? null;
     this.#metrics?.recorded(event, trace);
+  }
+
+  recordedApart(events: readonly ApartEvent[]): void {
+    for (const event of events) {
+      if (event.type === 'request.abandoned') this.#metrics?.recovered(1);
+      else this.#metrics?.recorded(event, null);
+    }
   }
 
   appended(events: number, durationMs: number): void {

@@ -12,6 +12,8 @@ import {
   upload,
 } from '../support/batches/input.ts';
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
+import { scrape } from '../support/telemetry/scrape.ts';
+import { miscounted } from '../support/telemetry/compare-with-log.ts';
 import { usageOfLine } from '../support/batches/provider.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
@@ -30,7 +32,10 @@ let stranger: OpenAI;
 beforeAll(async () => {
   upstream = await startUpstream();
   const routes = ['/v1/chat/completions', '/v1/embeddings'];
-  relay = await startRelay({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, routes }] });
+  relay = await startRelay({
+    upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, routes }],
+    env: { METRICS_PORT: '0' },
+  });
   await relay.control((control) =>
     control.setPrice(MODEL, {
       base: { input: 2 * NANO, output: 8 * NANO },
@@ -351,4 +356,11 @@ test('embeddings are batched as well', async () => {
   await create(client, file.id, {}, '/v1/embeddings');
   const { settled } = await endedLines(1);
   expect(settled[0]).toMatchObject({ route: '/v1/embeddings', input_tokens: 101, output_tokens: 0 });
+});
+
+test('lines of batches count in the metrics: the counters equal the log', async () => {
+  const log = await relay.readLog();
+  expect(log.some(({ event }) => event.type === 'request.abandoned')).toBe(true);
+  const differences = async () => miscounted(await scrape(relay.metricsPort ?? 0), log);
+  await expect.poll(differences).toEqual([]);
 });

@@ -5,6 +5,8 @@ import { chat } from '../support/client.ts';
 import { openRequests, settledOf } from '../support/faults.ts';
 import { openSession } from '../support/database.ts';
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
+import { miscounted } from '../support/telemetry/compare-with-log.ts';
+import { scrape } from '../support/telemetry/scrape.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { declare } from '../support/upstream/upstreams-live.ts';
 
@@ -18,7 +20,7 @@ let relay: TestRelay;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  relay = await startRelay();
+  relay = await startRelay({ env: { METRICS_PORT: '0' } });
   const model = (script: string) => ({ targets: [{ upstream: 'one', model: `s:${script}` }] });
   await declare(relay, {
     upstreams: { one: { base_url: upstream.baseUrl, routes: [PATH] } },
@@ -195,4 +197,10 @@ test('a response that its provider has lost ends as abandoned, with an alert', a
   } finally {
     await client.end();
   }
+});
+
+test('endings of background responses count in the metrics: the counters equal the log', async () => {
+  const log = await relay.waitFor((events) => openRequests(events).length === 0);
+  const differences = async () => miscounted(await scrape(relay.metricsPort ?? 0), log);
+  await expect.poll(differences).toEqual([]);
 });

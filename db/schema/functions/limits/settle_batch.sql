@@ -3,11 +3,12 @@
 -- request.abandoned. A line that has its ending already is skipped. The batch is deleted with its last line.
 -- Returns how many endings were appended.
 -- Raises DB001 if the instance is not live.
-create or replace function daybook.settle_batch(_instance integer, _batch uuid, _lines text[]) returns integer
+create or replace function daybook.settle_batch(_instance integer, _batch uuid, _lines text[]) returns uuid[]
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   _row daybook.batch;
   _open text[];
+  _requests uuid[];
   _changes text[];
   _lost daybook.event_fields;
   _windows bigint[];
@@ -21,7 +22,7 @@ begin
   end if;
   select * into _row from daybook.batch where batch = _batch for update;
   if not found then
-    return 0;
+    return '{}';
   end if;
   with given as materialized (
     select e.line, e.line::daybook.event_fields as f from unnest(_lines) as e(line)
@@ -30,15 +31,16 @@ begin
       returning g.line, g.f, l.hold_tokens, l.hold_cost_nanousd
   )
   -- The difference between the charge of each and its reservation, as a correction states it.
-  select array_agg(e.line), array_agg(jsonb_populate_record(e.f, jsonb_build_object('type', 1001,
+  select array_agg(e.line), array_agg((e.f).request),
+      array_agg(jsonb_populate_record(e.f, jsonb_build_object('type', 1001,
       'input_tokens', case when (e.f).type = 101 then (e.f).input_tokens end,
       'output_tokens', case when (e.f).type = 101 then (e.f).output_tokens end,
       'hold_tokens', case when (e.f).type = 101 then 0 else (e.f).hold_tokens end - e.hold_tokens,
       'cost_nanousd', coalesce(case when (e.f).type = 101 then (e.f).cost_nanousd
         else (e.f).hold_cost_nanousd end, 0) - coalesce(e.hold_cost_nanousd, 0)))::text)
-    into _open, _changes from ended e;
+    into _open, _requests, _changes from ended e;
   if _open is null then
-    return 0;
+    return '{}';
   end if;
   -- Of rates nothing was charged.
   select array_agg(w.id), array_agg(w.units) into _windows, _units
@@ -66,6 +68,6 @@ begin
     delete from daybook.batch where batch = _batch;
   end if;
   perform pg_notify('daybook_log', _head::text);
-  return cardinality(_open);
+  return _requests;
 end
 $$;
