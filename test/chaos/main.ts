@@ -6,6 +6,7 @@ import { idempotency } from './idempotency.ts';
 import { killInstance } from './kill-instance.ts';
 import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
+import { revokeSockets } from './revoke-sockets.ts';
 import { upgradeOnCluster } from './upgrade.ts';
 import { rolling } from './rolling.ts';
 import { killSpend } from './spend.ts';
@@ -40,6 +41,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   rolling: { n: 50, run: rolling },
   spend: { n: 100, run: onCluster(killSpend) },
   idempotency: { n: 10_000, run: onCluster(idempotency) },
+  'revoke-sockets': { n: 50, run: onCluster(revokeSockets) },
   kafka: { n: 100, run: onCluster(killKafka) },
 };
 /** Runs a case on a cluster of its own. */
