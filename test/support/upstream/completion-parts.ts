@@ -3,6 +3,7 @@ import {
   cacheWrite,
   contentBytes,
   event,
+  namedEvent,
   type Part,
   part,
   pieces,
@@ -11,7 +12,7 @@ import {
 } from './parts.ts';
 import type { Script } from './script.ts';
 
-/** Replies of the completions before chat, and of the routes that write no text, as vLLM words them. */
+/** Replies of the completions before chat, of the routes that write no text, and of audio. */
 
 function base({ id, createdAtSeconds, model }: Subject): object {
   return { id: id.replace('chatcmpl', 'cmpl'), object: 'text_completion', created: createdAtSeconds, model };
@@ -143,4 +144,46 @@ export function* imagesJson(script: Script, subject: Subject): Generator<Part> {
   };
   if (script.usage !== 'never') yield part('usage', `,"usage":${JSON.stringify(counts)}`, usage);
   yield part('done', '}', null);
+}
+
+/** Of audio as it comes. */
+const CHUNK = 'daybook-audio\n'.repeat(16);
+
+/** Events whose last one has the text and the usage. */
+function* eventsOf(
+  script: Script,
+  subject: Subject,
+  types: { delta: string; done: string },
+  deltaOf: (text: string) => object,
+): Generator<Part> {
+  let sent = 0;
+  for (const piece of pieces({ ...script, tools: 0 })) {
+    sent += 1;
+    const delta = namedEvent(script, 'token', { type: types.delta, ...deltaOf(piece.text) });
+    yield { ...delta, contentBytes: contentBytes(script, piece) };
+  }
+  const usage = script.usage === 'never' ? null : usageOf(script, subject, sent);
+  const counts = usage && {
+    type: 'tokens',
+    input_tokens: usage.prompt,
+    output_tokens: usage.completion,
+    total_tokens: usage.prompt + usage.completion,
+  };
+  yield namedEvent(script, 'finish', { type: types.done, ...(counts && { usage: counts }) }, usage);
+}
+
+export const transcriptSse = (script: Script, subject: Subject): Generator<Part> =>
+  eventsOf(script, subject, { delta: 'transcript.text.delta', done: 'transcript.text.done' }, (delta) => ({
+    delta,
+  }));
+
+export const speechSse = (script: Script, subject: Subject): Generator<Part> =>
+  eventsOf(script, subject, { delta: 'speech.audio.delta', done: 'speech.audio.done' }, (text) => ({
+    audio: Buffer.from(text).toString('base64'),
+  }));
+
+/** Audio as it comes: nothing in its bytes says where it ends. */
+export function* speechBytes(script: Script): Generator<Part> {
+  for (let n = 0; n < script.tokens; n += 1) yield part('token', CHUNK, null, script.pad);
+  yield part('done', CHUNK, null);
 }

@@ -30,7 +30,8 @@ export function composeReply(
   credential: string | null,
 ): Reply {
   const source = sourceOf(script, attempt, subject, credential);
-  const framing = source.framing ?? framingOf(script, attempt.sse);
+  const framing =
+    source.framing ?? framingOf(script, attempt.sse || shapeOf(attempt.path).bytes !== undefined);
   const proper = script.end.how === 'stop' || script.end.how === 'error';
   const planned = (): Iterable<Write> => joinWrites(script, upTo(source.parts(), script, attempt));
   // Content-Length has to be known before the first byte, so the same parts are made twice. A body
@@ -71,7 +72,7 @@ function sourceOf(script: Script, attempt: Attempt, subject: Subject, credential
         ['content-type', 'text/event-stream; charset=utf-8'],
         ['cache-control', 'no-cache'],
       ]
-    : [['content-type', 'application/json']];
+    : [['content-type', shapeOf(attempt.path).bytes ?? 'application/json']];
   if (script.garbage === 'body') return { headers, parts: () => [plainPart(garbage(script.seed))] };
   return {
     headers,
@@ -80,11 +81,11 @@ function sourceOf(script: Script, attempt: Attempt, subject: Subject, credential
   };
 }
 
-function framingOf(script: Script, sse: boolean): 'chunked' | 'length' | 'close' {
+function framingOf(script: Script, isStreamed: boolean): 'chunked' | 'length' | 'close' {
   if (script.length !== 0) return 'length';
   if (script.framing !== 'auto') return script.framing;
   // A JSON body that is kept waiting by blanks can't have known its length.
-  return sse || script.end.how === 'comments' ? 'chunked' : 'length';
+  return isStreamed || script.end.how === 'comments' ? 'chunked' : 'length';
 }
 
 /** The parts before the place where the script ends, and the error if that is how it ends. */

@@ -5,6 +5,9 @@ import {
   imagesJson,
   moderationJson,
   rerankJson,
+  speechBytes,
+  speechSse,
+  transcriptSse,
 } from './completion-parts.ts';
 import { geminiError, geminiJson, geminiSse } from './gemini-parts.ts';
 import { errorObject } from './heads.ts';
@@ -18,6 +21,8 @@ import type { Script } from './script.ts';
 export type Shape = {
   sse(script: Script, subject: Subject): Iterable<Part>;
   json(script: Script, subject: Subject): Iterable<Part>;
+  /** The type of a reply that is neither JSON nor events, and whose length nothing states. */
+  bytes?: string;
   /** An error after a status of 200. */
   error(script: Script, sse: boolean): Part;
   /** The body under a status that is no success. */
@@ -33,8 +38,8 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map([
   ['/v1/moderations', { ...CHAT, json: moderationJson }],
   ['/v1/rerank', { ...CHAT, json: rerankJson }],
   ['/v1/images/generations', { ...CHAT, json: imagesJson }],
-  // Its bytes pass, whatever they are.
-  ['/v1/audio/speech', CHAT],
+  ['/v1/audio/transcriptions', { ...CHAT, sse: transcriptSse }],
+  ['/v1/audio/speech', { ...CHAT, sse: speechSse, json: speechBytes, bytes: 'audio/mpeg' }],
   ['/v1/responses', { ...CHAT, sse: responseSse, json: responseJson, error: responseError }],
   [
     '/v1/messages',

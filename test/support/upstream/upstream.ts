@@ -235,7 +235,9 @@ export async function startUpstream({
   }
 
   function attemptOf(request: Request, number: number, connection: number, authorized: boolean): Attempt {
-    const asked = readAsked(request.path, fieldsOf(request.body));
+    const isForm = headerOf(request, 'content-type')?.startsWith('multipart/') === true;
+    const fields = isForm ? formFieldsOf(request.body) : fieldsOf(request.body);
+    const asked = readAsked(request.path, fields);
     return {
       attempt: number,
       at: Date.now(),
@@ -316,9 +318,17 @@ function fieldsOf(body: Buffer): Pick<Attempt, 'model' | 'user' | 'sse' | 'asked
   return {
     model: typeof value['model'] === 'string' ? value['model'] : null,
     user: typeof value['user'] === 'string' ? value['user'] : null,
-    sse: value['stream'] === true,
+    sse: value['stream'] === true || value['stream_format'] === 'sse',
     askedUsage: isObject(options) && options['include_usage'] === true,
   };
+}
+
+/** The same of a form. */
+function formFieldsOf(body: Buffer): Pick<Attempt, 'model' | 'user' | 'sse' | 'askedUsage'> {
+  const text = body.toString('latin1');
+  const field = (name: string): string | null =>
+    new RegExp(`name="${name}"\\r\\n\\r\\n([^\\r]*)\\r\\n`).exec(text)?.[1] ?? null;
+  return { model: field('model'), user: field('user'), sse: field('stream') === 'true', askedUsage: false };
 }
 
 function parseObject(body: Buffer): Record<string, unknown> {
