@@ -9,11 +9,14 @@ import { LINGER_BYTES_MAX, LINGER_IDLE_MS, LINGER_MS } from '#server/http/bounds
  * sends is read and discarded up to a bound, and only then the connection is closed.
  */
 
-/** Ends a connection without a response object with these bytes, and closes it lingering. */
-export function endLingering(socket: Duplex, bytes: string): void {
+/**
+ * Ends a connection without a response object with these bytes, and closes it lingering.
+ * @param idleMs for which its client may send nothing.
+ */
+export function endLingering(socket: Duplex, bytes: string, idleMs = LINGER_IDLE_MS): void {
   socket.end(bytes);
   discardInput(socket);
-  limitTime(socket as Socket);
+  limitTime(socket as Socket, idleMs);
 }
 
 /**
@@ -62,9 +65,18 @@ function closeSlowly(socket: Socket): void {
   };
 }
 
-function limitTime(socket: Socket): void {
+function limitTime(socket: Socket, idleMs = LINGER_IDLE_MS): void {
   const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(timer));
   socket.once('end', () => socket.destroy());
-  socket.setTimeout(LINGER_IDLE_MS, () => socket.destroy());
+  // Node's own listener would destroy it.
+  socket.removeAllListeners('timeout');
+  socket.setTimeout(idleMs);
+  socket.on('timeout', () => {
+    // After a pause of this process bytes may have been received that are not read yet.
+    const { bytesRead } = socket;
+    setImmediate(() => {
+      if (socket.bytesRead === bytesRead) socket.destroy();
+    });
+  });
 }
