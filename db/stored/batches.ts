@@ -267,6 +267,17 @@ export async function isFileInUse(client: Queryable, { account, id }: StoredName
   return (await rowOf(client, query)) !== undefined;
 }
 
+/** Whether lines of a batch have no ending yet. */
+export async function isBatchOpen(client: Queryable, { account, id }: StoredName): Promise<boolean> {
+  const query = db
+    .selectFrom('daybook.batch')
+    .select('batch')
+    .where('account', '=', account)
+    .where('id', '=', id)
+    .limit(1);
+  return (await rowOf(client, query)) !== undefined;
+}
+
 const LINE_COLUMNS = [
   'request',
   'model',

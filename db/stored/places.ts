@@ -6,7 +6,7 @@ import { countOf, db, prepare, type Queryable, rowsOf } from '#db/schema/query.t
 /** All queries on the places of stored objects. */
 
 /** What providers store. The numbers are stored and never change meaning. */
-export const STORED_KINDS = { response: 1, file: 2, batch: 3 } as const;
+export const STORED_KINDS = { response: 1, file: 2, batch: 3, message_batch: 4 } as const;
 export type StoredKind = keyof typeof STORED_KINDS;
 const KIND_OF = namesByCode(STORED_KINDS);
 

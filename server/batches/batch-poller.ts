@@ -1,6 +1,7 @@
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import type { FollowedBatch } from '#db/stored/batches.ts';
+import { wireOf } from '#server/batches/batch-wire.ts';
 import type { BatchFacts } from '#server/batches/batch-facts.ts';
 import {
   AFTER_WINDOW_MS,
@@ -13,7 +14,7 @@ import {
   OUTPUT_MISSING_MS,
 } from '#server/batches/bounds.ts';
 import { endLines, type EndingBatch, loseLines } from '#server/batches/end-lines.ts';
-import { type BatchState, followAfterMs, judgeBatch, readBatchState } from '#server/batches/judge-batch.ts';
+import { type BatchState, followAfterMs, judgeBatch } from '#server/batches/judge-batch.ts';
 import { noteState } from '#server/batches/note-state.ts';
 import { endByCode } from '#server/batches/output-line.ts';
 import { OutputSettlement } from '#server/batches/settle-output.ts';
@@ -67,18 +68,21 @@ export class BatchPoller {
     const { batchStore: store } = this.#relay;
     const facts = readFacts(batch.facts) as BatchFacts;
     const holder = this.#holderOf(batch);
-    if (batch.id === null) return this.#lookFor(batch, facts, holder);
-    const reply = await this.#ask(holder, 'GET', `/batches/${encodeURIComponent(batch.id)}`);
+    const wire = wireOf(facts.accepted.route);
+    if (batch.id === null)
+      return wire.canBeFound ? this.#lookFor(batch, facts, holder) : this.#lose(batch, facts);
+    const { kind, headers } = wire;
+    const reply = await this.#ask(holder, `${wire.path}/${encodeURIComponent(batch.id)}`, headers);
     if (this.#loop.signal.aborted) return store.postpone(batch.batch, 0);
-    const polled = reply && { status: reply.status, state: readBatchState(reply.bytes) };
+    const polled = reply && { status: reply.status, state: wire.readState(reply.bytes) };
     const verdict = judgeBatch(polled, batch.ageMs, facts.windowMs);
     if (polled?.state && polled.status === 200)
-      await noteState(this.#relay, { ...batch, id: batch.id }, polled.state);
+      await noteState(this.#relay, { ...batch, id: batch.id, kind }, polled.state);
     switch (verdict.kind) {
       case 'running':
         return store.postpone(batch.batch, verdict.nextMs);
       case 'ended':
-        return this.#settle(batch, facts, holder as NonNullable<Holder>, verdict.state);
+        return this.#settle({ ...batch, id: batch.id }, facts, holder as NonNullable<Holder>, verdict.state);
       case 'lost':
         return this.#lose(batch, facts);
     }
@@ -92,21 +96,21 @@ export class BatchPoller {
 
   /** Settles the lines that have output, and ends the others, unless their output is still to come. */
   async #settle(
-    batch: FollowedBatch,
+    batch: FollowedBatch & { id: string },
     facts: BatchFacts,
     { upstream: { redactor }, pool }: NonNullable<Holder>,
-    { ended, output, error, completed }: BatchState & { ended: NonNullable<BatchState['ended']> },
+    state: BatchState & { ended: NonNullable<BatchState['ended']> },
   ): Promise<void> {
     const { batchStore: store } = this.#relay;
     const { instance } = this.#relay.instance.appender;
     const ending = endingBatch(batch, facts);
     const { signal } = this.#loop;
-    const settlement = new OutputSettlement({ store, instance, batch: ending, pool, redactor, signal });
+    const wire = wireOf(facts.accepted.route);
+    const settlement = new OutputSettlement({ store, instance, batch: ending, wire, pool, redactor, signal });
     let isWhole = true;
-    for (const file of [output, error])
-      if (file !== null && !(await settlement.settle(file))) isWhole = false;
-    if (isWhole && settlement.succeeded.size >= (completed ?? 0))
-      return endLines({ store, instance }, ending, endByCode(ended));
+    for (const path of wire.outputs(batch.id, state)) if (!(await settlement.settle(path))) isWhole = false;
+    if (isWhole && settlement.succeeded.size >= (state.completed ?? 0))
+      return endLines({ store, instance }, ending, endByCode(state.ended));
     if ((batch.endedMs ?? 0) >= OUTPUT_MISSING_MS) return this.#lose(batch, facts);
     await store.postpone(batch.batch, followAfterMs(batch.endedMs ?? 0));
   }
@@ -116,7 +120,7 @@ export class BatchPoller {
     const { batchStore: store } = this.#relay;
     let after = '';
     for (let page = 0; page < LOOK_PAGES_MAX; page++) {
-      const reply = await this.#ask(holder, 'GET', `/batches?limit=100${after}`);
+      const reply = await this.#ask(holder, `/batches?limit=100${after}`);
       if (this.#loop.signal.aborted) return store.postpone(batch.batch, 0);
       if (reply?.status !== 200) {
         if (batch.ageMs >= AFTER_WINDOW_MS) return this.#lose(batch, facts);
@@ -145,11 +149,11 @@ export class BatchPoller {
   }
 
   /** @returns null: there is no reply. */
-  async #ask(holder: Holder, method: 'GET', path: string): Promise<Reply> {
+  async #ask(holder: Holder, path: string, headers: readonly string[] = []): Promise<Reply> {
     if (holder === null) return null;
     try {
       const signal = AbortSignal.any([this.#loop.signal, AbortSignal.timeout(STORED_REPLY_MS)]);
-      const { status, body } = await holder.pool.exchange({ method, path, signal });
+      const { status, body } = await holder.pool.exchange({ method: 'GET', path, headers, signal });
       const bytes = new ByteCollector();
       for await (const chunk of body) {
         bytes.push(chunk);

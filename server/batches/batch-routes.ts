@@ -46,7 +46,7 @@ export function batchRoutes(relay: Relay): Router {
       if (found === null) return null;
       if (found instanceof ApiError) return found.status === 404 ? notFound(name.id) : found;
       const state = readBatchState(found);
-      const held = { ...name, upstream: upstream.name, credential: pool.credential };
+      const held = { ...name, kind: 'batch', upstream: upstream.name, credential: pool.credential } as const;
       if (state !== null) await noteState(relay, held, state);
       if (method === 'POST' || state?.ended != null) await relay.batchStore.hasten(name);
       sendReply(response, found);

@@ -6,6 +6,7 @@ import {
   type BatchShortage,
   type FollowedBatch,
   hastenBatch,
+  isBatchOpen,
   isFileInUse,
   knownBatches,
   noteOutput,
@@ -113,6 +114,11 @@ export class BatchStore {
   /** Whether a batch that isn't settled has this file. */
   hasFile(name: StoredName): Promise<boolean> {
     return isFileInUse(this.#pool, name);
+  }
+
+  /** Whether lines of a batch have no ending yet. */
+  isOpen(name: StoredName): Promise<boolean> {
+    return isBatchOpen(this.#pool, name);
   }
 
   /** The lines with these ids that are not settled. */

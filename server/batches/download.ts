@@ -15,9 +15,16 @@ const LINE_FEED = Buffer.from('\n');
  * memory.
  * @returns the error that the client is to be sent; null: it has its reply, or has disconnected.
  */
-export async function downloadFile(
-  { name, upstream, pool }: Stored,
+export function downloadFile(stored: Stored, request: OpenRequest): Promise<ApiError | null> {
+  const path = `/files/${encodeURIComponent(stored.name.id)}/content`;
+  return downloadLines(stored, request, { path, headers: [], type: 'application/octet-stream' });
+}
+
+/** The same of any lines that an upstream has. */
+export async function downloadLines(
+  { upstream, pool }: Stored,
   { response, open }: OpenRequest,
+  { path, headers, type }: { path: string; headers: readonly string[]; type: string },
 ): Promise<ApiError | null> {
   using idle = new IdleTimeout(TRANSFER_IDLE_MS);
   const gone = new AbortController();
@@ -26,11 +33,10 @@ export async function downloadFile(
   if (response.destroyed) gone.abort();
   try {
     const signal = AbortSignal.any([gone.signal, idle.signal]);
-    const path = `/files/${encodeURIComponent(name.id)}/content`;
-    const reply = await pool.exchange({ method: 'GET', path, accept: '*/*', signal });
+    const reply = await pool.exchange({ method: 'GET', path, headers, accept: '*/*', signal });
     if (reply.status !== 200) return await readErrorReply(reply, upstream, open);
     const { requestId, extraHeaders } = replyOf(response);
-    const head = ['content-type', 'application/octet-stream', 'x-request-id', requestId, ...extraHeaders];
+    const head = ['content-type', type, 'x-request-id', requestId, ...extraHeaders];
     response.writeHead(200, head);
     const lines = new LineSplitter(OUTPUT_LINE_BYTES_MAX);
     for await (const chunk of reply.body) {

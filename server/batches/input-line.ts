@@ -24,6 +24,14 @@ export const BATCH_ROUTES: readonly RelayedRoute[] = [
 export const isBatchRoute = (text: unknown): text is RelayedRoute =>
   (BATCH_ROUTES as readonly unknown[]).includes(text);
 
+/** How errors name a line. */
+export type LineErrors = {
+  /** @param what its error is, as the rest of a sentence. */
+  of(number: number, what: string): ApiError;
+  /** An error of a request as one of its line. */
+  from(number: number, refusal: ApiError): ApiError;
+};
+
 const CUSTOM_ID_CHARACTERS_MAX = 512;
 
 /** @param number of the line, from 1. */
@@ -55,7 +63,7 @@ export function readInputLine(bytes: Buffer, number: number): InputLine | ApiErr
 }
 
 /** What a request can't have in a batch. */
-function refuseInBatch({ sse, isBackground, previousResponse }: ParsedRequest): string | null {
+export function refuseInBatch({ sse, isBackground, previousResponse }: ParsedRequest): string | null {
   if (sse) return "asks for a stream, which batches don't have";
   if (isBackground === true) return 'has "background", which batches don\'t have';
   // It would be continued whichever account has made it.
@@ -73,3 +81,5 @@ export const ofLine = (number: number, { code, message, status, limit }: ApiErro
     param: 'input_file_id',
     ...(limit === null ? {} : { limit }),
   });
+
+export const FILE_LINES: LineErrors = { of: lineError, from: ofLine };

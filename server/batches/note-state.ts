@@ -9,14 +9,14 @@ import type { Relay } from '#server/relay/relay.ts';
  */
 export async function noteState(
   { routeBack, batchStore }: Pick<Relay, 'routeBack' | 'batchStore'>,
-  { account, id, upstream, credential }: StoredName & Omit<StoredPlace, 'kind'>,
+  { account, id, kind, upstream, credential }: StoredName & StoredPlace,
   { output, error, ended, object }: BatchState,
 ): Promise<void> {
   const held = { account, upstream, credential };
   const content = contentOf(object);
   const files = [output, error].flatMap((file) => (file === null ? [] : [file]));
   await routeBack.add([
-    { ...held, id, kind: 'batch', content },
+    { ...held, id, kind, content },
     ...files.map((file) => ({ ...held, id: file, kind: 'file' as const })),
   ]);
   await routeBack.describe({ account, id }, content);

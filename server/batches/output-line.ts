@@ -3,6 +3,7 @@ import type { EndReason } from '#db/events/endings.ts';
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { BatchLine } from '#db/stored/batches.ts';
 import { BATCH_TIER } from '#server/batches/plan-line.ts';
+import { readMessage } from '#server/providers/anthropic/messages-route.ts';
 import { parseImagesReply } from '#server/providers/openai/images-reply.ts';
 import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
 import { readResponse } from '#server/providers/openai/responses.ts';
@@ -91,6 +92,8 @@ function readBody(body: Buffer, route: RelayedRoute): JsonReply | null {
       return readResponse(body, {});
     case '/v1/images/generations':
       return parseImagesReply(body);
+    case '/v1/messages':
+      return readMessage(body);
     default:
       return parseJsonReply(body);
   }

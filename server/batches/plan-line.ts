@@ -8,7 +8,7 @@ import type { BatchLine } from '#db/stored/batches.ts';
 import { authorizePrice } from '#server/access/authorize-price.ts';
 import { authorizeModel } from '#server/access/authorize.ts';
 import { batchTargets } from '#server/batches/find-holder.ts';
-import { lineError, ofLine, readInputLine } from '#server/batches/input-line.ts';
+import { type InputLine, type LineErrors, readInputLine } from '#server/batches/input-line.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { PastCalls } from '#server/limits/call-history.ts';
 import { rejectUnbounded } from '#server/limits/unbounded-request.ts';
@@ -37,6 +37,7 @@ export type PlanOptions = {
   /** The limits that the batch is charged to. */
   subjects: readonly SubjectLimits[];
   minute: number;
+  errors: LineErrors;
 };
 
 /** Authorizes the lines of a batch one by one, and computes their reservations. */
@@ -59,29 +60,34 @@ export class BatchPlan {
 
   /** @param bytes of the line. @param number of the line in its file, from 1. */
   add(bytes: Buffer, number: number): ApiError | null {
-    const { endpoint, subjects, minute } = this.#options;
+    const { endpoint, errors } = this.#options;
     const line = readInputLine(bytes, number);
     if (line instanceof ApiError) return line;
-    const { customId, route, body, parsed } = line;
-    if (route !== endpoint)
-      return lineError(number, `has the url "${route}", and the endpoint of the batch is "${endpoint}"`);
+    if (line.route !== endpoint)
+      return errors.of(number, `has the url "${line.route}", and the endpoint of the batch is "${endpoint}"`);
+    return this.addLine(line, number);
+  }
+
+  /** @param number of the line, from 1. */
+  addLine({ customId, route, body, parsed }: InputLine, number: number): ApiError | null {
+    const { subjects, minute, errors } = this.#options;
     const custom_id = createHash('sha256').update(customId).digest('hex');
-    if (this.#ids.has(custom_id)) return lineError(number, 'repeats the "custom_id" of an earlier line');
+    if (this.#ids.has(custom_id)) return errors.of(number, 'repeats the "custom_id" of an earlier line');
     this.#ids.add(custom_id);
     const model = this.#modelOf(parsed.model);
-    if (model instanceof ApiError) return ofLine(number, model);
+    if (model instanceof ApiError) return errors.from(number, model);
     const { price, past, target } = model;
 
     const estimate = estimateCall(body, parsed, subjects, price, past, minute);
     const unbounded = estimate.isHard
       ? (rejectUnbounded(route, body, parsed.model, [target]) ?? refuseWithoutLimit(estimate.ownLimit))
       : null;
-    if (unbounded) return ofLine(number, unbounded);
+    if (unbounded) return errors.from(number, unbounded);
     const hold = estimate.need.wanted;
     this.amounts.tokens += hold.tokens;
     this.amounts.cost += hold.cost;
     if (!Number.isSafeInteger(this.amounts.cost))
-      return lineError(number, 'makes the batch cost more than can be counted');
+      return errors.of(number, 'makes the batch cost more than can be counted');
     this.lines.push({
       custom_id,
       request: uuidv7(),
@@ -110,8 +116,8 @@ export class BatchPlan {
     if (!target)
       return new ApiError('model_not_found', {
         message:
-          `The model "${name}" is not served by the upstream that has the file. ` +
-          'A file is sent to an upstream of the model of its first line: use one model in each file.',
+          `The model "${name}" is not served by the upstream of the batch, ` +
+          'which is one of the model of its first line: use one model in each batch.',
       });
     const pricing = pricingOf(readModel, key.account);
     const found = callPriceOf(readModel, pricing, name);

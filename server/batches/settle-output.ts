@@ -1,4 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
+import type { BatchWire } from '#server/batches/batch-wire.ts';
 import type { BatchStore } from '#server/batches/batch-store.ts';
 import {
   ENDING_BYTES_MAX,
@@ -8,7 +9,7 @@ import {
 } from '#server/batches/bounds.ts';
 import { type EndingBatch, lineEnding } from '#server/batches/end-lines.ts';
 import { IdleTimeout } from '#server/batches/idle-timeout.ts';
-import { endOfLine, type OutputLine, readOutputLine } from '#server/batches/output-line.ts';
+import { endOfLine, type OutputLine } from '#server/batches/output-line.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { LineSplitter } from '#server/wire/line-splitter.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
@@ -17,6 +18,7 @@ export type OutputOptions = {
   store: Pick<BatchStore, 'lines' | 'settle' | 'keepTaken'>;
   instance: number;
   batch: EndingBatch;
+  wire: BatchWire;
   pool: UpstreamConnectionPool;
   redactor: Redactor;
   /** Ends it, with the server. */
@@ -35,15 +37,23 @@ export class OutputSettlement {
     this.#options = options;
   }
 
-  /** @returns false: the file isn't there, or not as a whole. Lines that were read are settled anyway. */
-  async settle(file: string): Promise<boolean> {
-    const { pool, signal } = this.#options;
+  /**
+   * @param path of an output.
+   * @returns false: it isn't there, or not as a whole. Lines that were read are settled anyway.
+   */
+  async settle(path: string): Promise<boolean> {
+    const { pool, signal, wire } = this.#options;
     using idle = new IdleTimeout(TRANSFER_IDLE_MS);
-    const path = `/files/${encodeURIComponent(file)}/content`;
     const until = AbortSignal.any([signal, idle.signal]);
     const splitter = new LineSplitter(OUTPUT_LINE_BYTES_MAX);
     try {
-      const reply = await pool.exchange({ method: 'GET', path, accept: '*/*', signal: until });
+      const reply = await pool.exchange({
+        method: 'GET',
+        path,
+        accept: '*/*',
+        headers: wire.headers,
+        signal: until,
+      });
       if (reply.status !== 200) {
         for await (const _ of reply.body);
         return false;
@@ -64,7 +74,7 @@ export class OutputSettlement {
   }
 
   async #add(bytes: Buffer): Promise<void> {
-    const line = readOutputLine(bytes);
+    const line = this.#options.wire.readOutput(bytes);
     if (line === null) return;
     // Of two lines with one id the first counts, unless only the other has a reply.
     const known = this.#pending.get(line.customId);

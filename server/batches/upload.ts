@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { authorizeModel } from '#server/access/authorize.ts';
 import { FILE_BYTES_MAX, FORM_BYTES_MAX, TRANSFER_IDLE_MS } from '#server/batches/bounds.ts';
-import { batchTargets } from '#server/batches/find-holder.ts';
+import { holderOf } from '#server/batches/find-holder.ts';
 import { IdleTimeout } from '#server/batches/idle-timeout.ts';
 import { readInputLine } from '#server/batches/input-line.ts';
 import { readDescription } from '#server/batches/description.ts';
@@ -11,7 +10,6 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { exchange } from '#server/stored/exchange.ts';
 import { type OpenRequest, sendReply } from '#server/stored/serve.ts';
-import { type Choice, choose } from '#server/upstreams/choose.ts';
 import { boundaryOf } from '#server/wire/multipart.ts';
 
 /**
@@ -37,7 +35,9 @@ export async function uploadFile(
   try {
     const first = await upload.readFirstLine((bytes) => open.holdBody(bytes));
     if (first === null || first instanceof ApiError) return first;
-    const holder = holderOf(relay, { key, request, response, open }, first);
+    const line = readInputLine(first, 1);
+    if (line instanceof ApiError) return line;
+    const holder = holderOf(relay, key, line);
     if (holder instanceof ApiError) return holder;
     const { pool, target } = holder;
     const headers = [
@@ -68,23 +68,6 @@ export async function uploadFile(
 const WITHOUT_FILES = new ApiError('route_not_found', {
   message: "The upstream of this file's model has no files and batches. Use another model.",
 });
-
-/** The upstream and credential that a file with this line goes to: the same for all files of an account. */
-function holderOf(
-  { readModel, upstreams }: Relay,
-  { key }: OpenRequest,
-  firstLine: Buffer,
-): Choice | ApiError {
-  const line = readInputLine(firstLine, 1);
-  if (line instanceof ApiError) return line;
-  const { parsed, route } = line;
-  const models = upstreams.table;
-  const forbidden = authorizeModel(key, models.resolve(parsed.model), readModel);
-  if (forbidden) return forbidden;
-  const targets = batchTargets(models, parsed.model, route);
-  if (targets instanceof ApiError) return targets;
-  return choose(targets, [], [], performance.now(), key.account) ?? new ApiError('model_paused');
-}
 
 /** The bytes of an upload, first those that were held. */
 class Upload {

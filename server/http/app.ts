@@ -54,6 +54,7 @@ import type { ModelList } from '#server/models/model-list.ts';
 import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
 import { BATCH_API_ROUTES, batchRoutes } from '#server/batches/batch-routes.ts';
+import { MESSAGE_BATCH_ROUTES, messageBatchRoutes } from '#server/batches/messages/routes.ts';
 import { FILE_ROUTES, fileRoutes } from '#server/batches/file-routes.ts';
 import { STORED_ROUTES, storedRoutes } from '#server/stored/routes.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
@@ -223,6 +224,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.use(storedRoutes(relay));
   routes.use(fileRoutes(relay));
   routes.use(batchRoutes(relay));
+  routes.use(messageBatchRoutes(relay));
   routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
   routes.use(logRoutes(proofs, relay.trustedProxies, (request) => mayReadEvents(dashboard, request)));
   const headers = pageHeaders(dashboard.config);
@@ -249,6 +251,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     ...STORED_ROUTES,
     ...FILE_ROUTES,
     ...BATCH_API_ROUTES,
+    ...MESSAGE_BATCH_ROUTES,
     [LIVE, 'GET'],
     [LIVE_SIGNED_IN, 'GET'],
     ['/healthz', 'GET, HEAD'],

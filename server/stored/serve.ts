@@ -2,6 +2,7 @@ import type { Request, Response } from 'express';
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
 import type { StoredKind, StoredName } from '#db/stored/places.ts';
+import type { readBearerSecret } from '#server/access/authenticate.ts';
 import { identify } from '#server/access/identify.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
@@ -22,14 +23,20 @@ export type Stored = { name: StoredName; upstream: Upstream; pool: UpstreamConne
  * Serves requests for stored objects, from their key to their reply: each counts as a concurrent request of
  * its key and account, and its buffered bytes count there too.
  * @param work returns the error that the client is to be sent; null: it has its reply, or has disconnected.
+ * @param read extracts the key's secret from the headers; by default from `authorization` alone.
  */
 export const serveStored =
-  (relay: Relay, route: Route, work: (open: OpenRequest) => Promise<ApiError | null>) =>
+  (
+    relay: Relay,
+    route: Route,
+    work: (open: OpenRequest) => Promise<ApiError | null>,
+    read?: typeof readBearerSecret,
+  ) =>
   async (request: Request, response: Response): Promise<void> => {
     const refuse = (refusal: ApiError): void => sendApiError(request, response, refusal);
     if (relay.phase === 'stopped') return refuse(new ApiError('shutting_down'));
     if (relay.openCalls.isFull) return refuse(new ApiError('relay_overloaded'));
-    const key = identify(relay, request, route);
+    const key = identify(relay, request, route, read);
     if (key instanceof ApiError) return refuse(key);
     const open = relay.openCalls.open(key, relay.readModel.limitsOf(key));
     if (open instanceof ApiError) return refuse(open);

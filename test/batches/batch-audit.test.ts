@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EventOf } from '#db/events/events.ts';
 import { clientOf, create, inputOf, requestsOf, upload } from '../support/batches/input.ts';
-import { usageOfLine } from '../support/batches/provider.ts';
+import { usageOfLine } from '../support/batches/answers.ts';
 import { openRequests } from '../support/faults.ts';
 import { projectAll } from '../support/projections/projected.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import { clientOf, create, inputOf, requestsOf, upload } from '../support/batches/input.ts';
-import { usageOfLine } from '../support/batches/provider.ts';
+import { usageOfLine } from '../support/batches/answers.ts';
 import { openSession, type TestDatabase } from '../support/database.ts';
 import { openRequests } from '../support/faults.ts';
 import { startFleet } from '../support/fleet.ts';

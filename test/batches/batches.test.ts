@@ -14,7 +14,7 @@ import {
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
 import { scrape } from '../support/telemetry/scrape.ts';
 import { miscounted } from '../support/telemetry/compare-with-log.ts';
-import { usageOfLine } from '../support/batches/provider.ts';
+import { usageOfLine } from '../support/batches/answers.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** Batches: admitted as a whole, and settled line by line when their output appears. */

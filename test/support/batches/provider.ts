@@ -1,5 +1,42 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { headerOf } from '../wire/http-message.ts';
 import { errorObject } from '../upstream/heads.ts';
+import { type BatchAnswer, usageOfLine } from './answers.ts';
+import { createMessageBatches } from './message-provider.ts';
+
+type File = { id: string; bytes: Buffer; purpose: string; filename: string; createdAt: number };
+type Line = { custom_id: string; body: { model?: string; max_completion_tokens?: number } };
+type Batch = {
+  id: string;
+  inputFile: string;
+  endpoint: string;
+  metadata: Record<string, string>;
+  createdAt: number;
+  endsAtMs: number;
+  lines: Line[];
+  state: 'in_progress' | 'completed' | 'cancelled' | 'expired';
+  output: string | null;
+  error: string | null;
+  /** Requests for its output. */
+  looks: number;
+};
+
+const SLOW_REPLY_MS = 4_000;
+
+const PATH = /^\/v1\/(files|batches)(?:\/([^/]+)(?:\/(content|cancel))?)?$/;
+
+export type Batches = {
+  isPath(path: string): boolean;
+  answer(request: {
+    method: string;
+    path: string;
+    query: string;
+    headers: [string, string][];
+    body: Buffer;
+  }): Promise<BatchAnswer>;
+  /** How many batches were created. */
+  readonly count: number;
+};
 
 /**
  * The files and batches of a scripted upstream, as OpenAI's API serves them. The metadata of a batch say what
@@ -20,52 +57,8 @@ import { errorObject } from '../upstream/heads.ts';
  *              duplicates    each line of the output is there twice
  *              expired       it expires when half of its lines are done
  */
-export type BatchAnswer =
-  | { status: number; body: object | Buffer; cutAfter?: number; isSlow?: true }
-  /** The connection is closed without a reply. */
-  | 'cut';
-
-type File = { id: string; bytes: Buffer; purpose: string; filename: string; createdAt: number };
-type Line = { custom_id: string; body: { model?: string; max_completion_tokens?: number } };
-type Batch = {
-  id: string;
-  inputFile: string;
-  endpoint: string;
-  metadata: Record<string, string>;
-  createdAt: number;
-  endsAtMs: number;
-  lines: Line[];
-  state: 'in_progress' | 'completed' | 'cancelled' | 'expired';
-  output: string | null;
-  error: string | null;
-  /** Requests for its output. */
-  looks: number;
-};
-
-/** The usage that the line with this number, from 0, reports. */
-export const usageOfLine = (number: number): { prompt: number; completion: number } => ({
-  prompt: 101 + number,
-  completion: 7 + (number % 5),
-});
-
-const SLOW_REPLY_MS = 4_000;
-
-const PATH = /^\/v1\/(files|batches)(?:\/([^/]+)(?:\/(content|cancel))?)?$/;
-
-export type Batches = {
-  isPath(path: string): boolean;
-  answer(request: {
-    method: string;
-    path: string;
-    query: string;
-    headers: [string, string][];
-    body: Buffer;
-  }): Promise<BatchAnswer>;
-  /** How many batches were created. */
-  readonly count: number;
-};
-
 export function createBatches(): Batches {
+  const messages = createMessageBatches();
   const files = new Map<string, File>();
   const batches = new Map<string, Batch>();
   let made = 0;
@@ -189,11 +182,13 @@ export function createBatches(): Batches {
   }
 
   return {
-    isPath: (path) => PATH.test(path),
+    isPath: (path) => PATH.test(path) || messages.isPath(path),
     get count() {
-      return batches.size;
+      return batches.size + messages.count;
     },
     async answer({ method, path, query, headers, body }) {
+      if (messages.isPath(path))
+        return messages.answer({ method, path, body, host: headerOf({ headers }, 'host') ?? '' });
       const [, kind, id, part] = PATH.exec(path) ?? [];
       if (kind === 'files') {
         if (id === undefined)

@@ -130,7 +130,7 @@ export async function startUpstream({
   }
 
   async function answerBatches({ socket }: Connection, request: Request): Promise<boolean> {
-    if (!isAuthorized(headerOf(request, 'authorization'))) {
+    if (!isAuthorized(credentialOf(request))) {
       socket.write(jsonReply(401, errorObject(401, null)));
       return true;
     }
@@ -172,9 +172,7 @@ export async function startUpstream({
   }
 
   async function answerCall(connection: Connection, request: Request): Promise<boolean> {
-    const apiKeyHeader = headerOf(request, 'x-api-key') ?? headerOf(request, 'x-goog-api-key');
-    const credential =
-      headerOf(request, 'authorization') ?? (apiKeyHeader === null ? null : `Bearer ${apiKeyHeader}`);
+    const credential = credentialOf(request);
     const attempt = attemptOf(
       request,
       ledger.attempts.length + 1,
@@ -329,6 +327,12 @@ function formFieldsOf(body: Buffer): Pick<Attempt, 'model' | 'user' | 'sse' | 'a
   const field = (name: string): string | null =>
     new RegExp(`name="${name}"\\r\\n\\r\\n([^\\r]*)\\r\\n`).exec(text)?.[1] ?? null;
   return { model: field('model'), user: field('user'), sse: field('stream') === 'true', askedUsage: false };
+}
+
+/** As a bearer, whatever its header. */
+function credentialOf(request: Request): string | null {
+  const apiKey = headerOf(request, 'x-api-key') ?? headerOf(request, 'x-goog-api-key');
+  return headerOf(request, 'authorization') ?? (apiKey === null ? null : `Bearer ${apiKey}`);
 }
 
 function parseObject(body: Buffer): Record<string, unknown> {
