@@ -109,7 +109,7 @@ const chargeOf = (number: number): number => {
   return (prompt * BATCH_PRICE.input + completion * BATCH_PRICE.output) / 1_000_000;
 };
 
-test("Anthropic's SDK creates a message batch, and each request is charged once at the batch price", async () => {
+test('each request of a message batch is charged once at the batch price', async () => {
   const created = await client.messages.batches.create({ requests: requestsOf(3) });
   expect(created).toMatchObject({ processing_status: 'in_progress', request_counts: { processing: 3 } });
   const { accepted, settled } = await endedLines(3);
@@ -181,7 +181,7 @@ test('a batch that its provider refuses is charged nothing', async () => {
   }
 });
 
-test('a batch whose creation had no reply is abandoned: nothing tells it apart at its provider', async () => {
+test('a batch whose creation had no reply is abandoned with its reservation', async () => {
   await refusalOf(client.messages.batches.create({ requests: requestsOf(2, 'no-reply') }));
   await query(`update daybook.batch set due_at = now()`);
   const { accepted, abandoned } = await endedLines(2);

@@ -6,7 +6,7 @@ import { JsonError, scanObject, valueOf } from '#server/wire/json.ts';
 /** Errors of the request itself; the others are the provider's. */
 const REJECTIONS = new Set(['invalid_request_error', 'request_too_large', 'not_found_error']);
 
-/** A line of the results of a message batch. Pure. @returns null: it is none. */
+/** A line of the results of a message batch. Pure. @returns null: it is another line. */
 export function readResultLine(bytes: Buffer): OutputLine | null {
   try {
     const { members } = scanObject(bytes, ['custom_id', 'result']);
