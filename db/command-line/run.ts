@@ -3,7 +3,7 @@ import path from 'node:path';
 import { CommanderError } from 'commander';
 import { ArchiveDamageError } from '#db/archive/damage.ts';
 import { Command, type Surroundings } from '#db/command-line/command.ts';
-import { StoreError } from '#db/postgres/connect.ts';
+import { StoreError, StoreUnavailable } from '#db/postgres/connect.ts';
 
 /** A program: its name and description, and the functions that add its commands, in the order of its help. */
 export type Program = {
@@ -13,6 +13,13 @@ export type Program = {
   /** The code of an error whose message is for the operator; null for all others. */
   codeOf: (error: Error) => string | null;
 };
+
+/** Exit codes. Of "apply --dry-run" and "witness", 2 has a meaning of its own. */
+const EXIT_NOT_FOUND = 3;
+const EXIT_UNAVAILABLE = 4;
+const EXIT_USAGE = 64;
+/** A rejected change, a found fault, or a figure that doesn't verify. */
+const EXIT_FAILED = 1;
 
 /** The codes of errors of the database and the archive. */
 export function codeOfStore(error: Error): string | null {
@@ -53,13 +60,15 @@ export async function runCommands(
     await program.parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode;
+    if (error instanceof CommanderError)
+      return error.code.startsWith('commander.') && error.exitCode !== 0 ? EXIT_USAGE : error.exitCode;
     const code = error instanceof Error ? definition.codeOf(error) : null;
     if (code === null) throw error;
     const { message } = error as Error;
     const isJson = program.opts<{ json?: boolean }>().json === true;
     surroundings.err(`${isJson ? JSON.stringify({ error: { code, message } }) : `daybook: ${message}`}\n`);
-    return 1;
+    if (error instanceof StoreUnavailable) return EXIT_UNAVAILABLE;
+    return code === 'not_found' ? EXIT_NOT_FOUND : EXIT_FAILED;
   }
 }
 

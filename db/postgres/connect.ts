@@ -16,6 +16,9 @@ export class StoreError extends Error {
   override name = 'StoreError';
 }
 
+/** The database isn't running, or can't be reached. */
+export class StoreUnavailable extends StoreError {}
+
 /** The role of a connection: `owner` migrates, `relay` serves, `worker` projects, `auditor` only reads. */
 export type Role = 'owner' | 'relay' | 'worker' | 'auditor';
 

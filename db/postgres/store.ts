@@ -6,7 +6,7 @@ import {
   externalStore,
   patient,
   type Store,
-  StoreError,
+  StoreUnavailable,
 } from '#db/postgres/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 
@@ -55,7 +55,7 @@ export async function attachStore({ DATABASE_URL, DAYBOOK_DATA }: StoreLocation)
   if (DATABASE_URL !== undefined) return externalStore(DATABASE_URL);
   const running = await connectEmbedded(DAYBOOK_DATA);
   if (running === null)
-    throw new StoreError(
+    throw new StoreUnavailable(
       `no PostgreSQL runs in ${DAYBOOK_DATA} (DAYBOOK_DATA): start the server first, or set DATABASE_URL`,
     );
   return running;
@@ -72,7 +72,7 @@ async function checkExternal(store: Store): Promise<void> {
   try {
     client = await connectAs(patient(store), 'owner');
   } catch (error) {
-    throw new StoreError(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, {
+    throw new StoreUnavailable(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, {
       cause: error,
     });
   }

@@ -84,6 +84,14 @@ const GROUPS: readonly Group[] = [
   },
   { names: ['db'], load: async () => (await import('#server/cli/database.ts')).databaseCommands },
   { names: ['doctor'], load: async () => (await import('#server/cli/doctor/doctor.ts')).doctorCommand },
+  {
+    names: ['completion'],
+    load: async () => {
+      const { completionCommand } = await import('#server/cli/completion.ts');
+      const silent = (): void => undefined;
+      return completionCommand(() => buildProgram({ env: {}, out: silent, err: silent }));
+    },
+  },
 ];
 
 const PROGRAM: Omit<Program, 'groups'> = {

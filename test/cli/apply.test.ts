@@ -232,7 +232,7 @@ describe('a file that declares a relay', () => {
       '--yes',
     );
     expect([code, stdout, stderr]).toEqual([
-      1,
+      3,
       '',
       'daybook: relay.yaml:7: There is no upstream named "nowhere".\n',
     ]);

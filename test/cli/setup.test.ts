@@ -170,11 +170,11 @@ test('the address is that of this server unless another is given', async () => {
 });
 
 test.each([
-  [['setup', 'codex', '--write'], 'Name a model'],
-  [['setup', 'codex', '--model', 'm', '--base-url', 'relay.example'], 'is not an address'],
-  [['setup', 'cline', ...TO, '--write'], 'writes its settings itself'],
-  [['setup', 'emacs', ...TO], 'Allowed choices are'],
-])('what can’t be done is said, with what to do: %j', async (args, message) => {
+  [['setup', 'codex', '--write'], 1, 'Name a model'],
+  [['setup', 'codex', '--model', 'm', '--base-url', 'relay.example'], 1, 'is not an address'],
+  [['setup', 'cline', ...TO, '--write'], 1, 'writes its settings itself'],
+  [['setup', 'emacs', ...TO], 64, 'Allowed choices are'],
+])('what can’t be done is said, with what to do: %j', async (args, exitCode, message) => {
   const { code, stderr } = await daybook(...args);
-  expect([code, stderr]).toEqual([1, expect.stringContaining(message) as string]);
+  expect([code, stderr]).toEqual([exitCode, expect.stringContaining(message) as string]);
 });

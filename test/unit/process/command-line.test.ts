@@ -48,10 +48,20 @@ test.each(commands.filter(([name]) => name.split(' ').length === 2))(
   },
 );
 
+test.each([
+  [64, 'an option that does not exist', ['account', 'list', '--nonsense']],
+  [64, 'a missing argument', ['account', 'create']],
+  [4, 'a database that does not run', ['sink', 'list']],
+])('exits with %i for %s', async (exitCode, _, args) => {
+  const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' };
+  const ran = await runProgram(args, { ...surroundings, env });
+  expect(ran).toBe(exitCode);
+});
+
 test('a misspelled command is answered with the name of the one that exists', async () => {
   let printed = '';
   const code = await runProgram(['upstraem'], { ...surroundings, err: (text) => (printed += text) });
-  expect([code, printed]).toEqual([1, expect.stringContaining('upstream')]);
+  expect([code, printed]).toEqual([64, expect.stringContaining('upstream')]);
 });
 
 test.runIf(existsSync('/dev/full'))(
