@@ -3040,7 +3040,8 @@ begin
       returning g.line, g.f, l.hold_tokens, l.hold_cost_nanousd
   )
   -- The difference between the charge of each and its reservation, as a correction states it.
-  select array_agg(e.line), array_agg((e.f).request), array_agg(jsonb_populate_record(e.f, jsonb_build_object('type', 1001,
+  select array_agg(e.line), array_agg((e.f).request),
+      array_agg(jsonb_populate_record(e.f, jsonb_build_object('type', 1001,
       'input_tokens', case when (e.f).type = 101 then (e.f).input_tokens end,
       'output_tokens', case when (e.f).type = 101 then (e.f).output_tokens end,
       'hold_tokens', case when (e.f).type = 101 then 0 else (e.f).hold_tokens end - e.hold_tokens,
