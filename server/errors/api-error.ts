@@ -86,7 +86,8 @@ export class ApiError {
       requestId,
     ];
     if (this.retryAfterS !== undefined) headers.push('retry-after', String(this.retryAfterS));
-    if (this.status === 401) headers.push('www-authenticate', 'Bearer');
+    // Claude Code retries a 401 for minutes without a word unless this header is there.
+    if (this.status === 401) headers.push('www-authenticate', 'Bearer', 'x-should-retry', 'false');
     if (this.#moreHeaders.length > 0) headers.push(...this.#moreHeaders);
     return headers;
   }

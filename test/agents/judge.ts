@@ -21,8 +21,9 @@ export function faultsOf(
   const strange = asked.filter(({ path }) => path !== agent.route);
   if (strange.length > 0) faults.push(`it asked by ${strange.map(({ path }) => path).join(', ')}`);
   if (!asked.some(({ tool, result }) => tool !== null && result === null)) faults.push('it offered no tool');
-  if (!asked.some(({ result }) => result?.includes('written-by-the-tool')))
-    faults.push('it did not send the result of its tool');
+  for (const result of ['written-by-the-tool', 'written-by-the-second-call'])
+    if (!asked.some((each) => each.result?.includes(result)))
+      faults.push(`it did not send the result of a call: ${result}`);
   if (settled.length !== asked.length)
     faults.push(`${asked.length} calls reached the upstream, and ${settled.length} were settled`);
   const sessions = [...new Set(settled.map(({ session }) => session ?? 'none'))];

@@ -26,8 +26,14 @@ const RUN_MS_MAX = 90_000;
  * Lets an agent do one thing, in directories of its own. Whatever it wants of the internet goes to a
  * proxy that lets nothing through and remembers it.
  * @param program its path; one that ends in `.js` is run by Node.
+ * @param interrupted settles when the agent is to be interrupted, as by Ctrl+C.
  */
-export async function runAgent(agent: Agent, program: string, where: Omit<Place, 'home'>): Promise<Ran> {
+export async function runAgent(
+  agent: Agent,
+  program: string,
+  where: Omit<Place, 'home'>,
+  interrupted?: (signal: AbortSignal) => Promise<void>,
+): Promise<Ran> {
   const home = await mkdtemp(path.join(tmpdir(), 'daybook-agent-'));
   const work = path.join(home, 'work');
   const place = { ...where, home };
@@ -66,10 +72,13 @@ export async function runAgent(agent: Agent, program: string, where: Omit<Place,
     };
     const args = agent.args(PROMPT, place);
     const isScript = program.endsWith('.js');
-    const told = await run(isScript ? process.execPath : program, isScript ? [program, ...args] : args, {
-      cwd: work,
-      env,
-    });
+    const options = { cwd: work, env };
+    const told = await run(
+      isScript ? process.execPath : program,
+      isScript ? [program, ...args] : args,
+      options,
+      interrupted,
+    );
     const written = await readFile(path.join(work, 'tide.txt'), 'utf8').catch(() => null);
     return { ...told, written, strayed };
   } finally {
@@ -82,10 +91,21 @@ function run(
   program: string,
   args: readonly string[],
   options: { cwd: string; env: Record<string, string> },
+  interrupted?: (signal: AbortSignal) => Promise<void>,
 ): Promise<Pick<Ran, 'exitCode' | 'output' | 'errors'>> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-    const timer = setTimeout(() => child.kill('SIGKILL'), RUN_MS_MAX);
+    // A group of its own: some agents are two processes, of which the second keeps the pipes open.
+    const child = spawn(program, args, { ...options, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    const signal = (name: NodeJS.Signals): void => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, name);
+      } catch {
+        // All of them have ended.
+      }
+    };
+    const timer = setTimeout(() => signal('SIGKILL'), RUN_MS_MAX);
+    const closed = new AbortController();
+    interrupted?.(closed.signal).then(() => signal('SIGINT'), reject);
     let output = '';
     let errors = '';
     child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
@@ -93,6 +113,7 @@ function run(
     child.once('error', reject);
     child.once('close', (exitCode) => {
       clearTimeout(timer);
+      closed.abort();
       resolve({ exitCode, output, errors });
     });
   });

@@ -43,6 +43,8 @@ describe.each(CODES)('the refusal %s', (code) => {
       'content-length': '10',
     });
     expect('www-authenticate' in headers).toBe(refusal.status === 401);
+    // Some clients retry a 401 unless this header is there.
+    expect(headers['x-should-retry']).toBe(refusal.status === 401 ? 'false' : undefined);
   });
 
   test('says when to try again exactly where that may help', () => {
