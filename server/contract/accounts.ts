@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ChangeReply, Freshness } from '#server/contract/parts.ts';
+import { ChangeReply, Freshness, PageEnd, PageQuery } from '#server/contract/parts.ts';
 import { TopUpReference } from '#db/events/account-events.ts';
 import { PlanTerms, Windows } from '#db/events/events.ts';
 import { Id, PlanName } from '#db/events/parts.ts';
@@ -13,6 +13,7 @@ import { MonthUsage } from '#server/contract/usage.ts';
 
 /** Query of `GET /api/v1/accounts`. */
 export const AccountsQuery = z.strictObject({
+  ...PageQuery.shape,
   /** Part of the name, or the id. */ search: z.string().max(100).optional(),
 });
 
@@ -45,8 +46,7 @@ export const AccountList = z.object({
   ...Freshness.shape,
   object: z.literal('list'),
   data: z.array(AccountRow),
-  /** Rows beyond the limit of the list. */
-  rows_omitted: z.number(),
+  ...PageEnd,
 });
 export type AccountList = z.infer<typeof AccountList>;
 export const CreatedAccount = z.object({

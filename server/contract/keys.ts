@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ChangeReply, Freshness } from '#server/contract/parts.ts';
+import { ChangeReply, Freshness, PageEnd, PageQuery } from '#server/contract/parts.ts';
 import { ManagementScopes } from '#db/events/management-key-events.ts';
 import { MANAGEMENT_SCOPES } from '#db/events/management-scopes.ts';
 import { KeyTerms, Windows } from '#db/events/events.ts';
@@ -21,6 +21,7 @@ const OVERLAP_SECONDS_MAX = 30 * 86_400;
 
 /** Query of `GET /api/v1/keys`. */
 export const KeysQuery = z.strictObject({
+  ...PageQuery.shape,
   account: Id.optional(),
   /** Part of the name, the id, or the last characters of the secret; case-insensitive. */
   search: z.string().max(100).optional(),
@@ -59,8 +60,7 @@ export const KeyList = z.object({
   ...Freshness.shape,
   object: z.literal('list'),
   data: z.array(KeyRow),
-  /** Rows beyond the limit of the list. */
-  rows_omitted: z.number(),
+  ...PageEnd,
 });
 export type KeyList = z.infer<typeof KeyList>;
 
@@ -170,11 +170,11 @@ export const ManagementKeyRow = z.object({
 });
 export type ManagementKeyRow = z.infer<typeof ManagementKeyRow>;
 
-/** `GET /api/v1/management-keys` */
+/** `GET /api/v1/management-keys`, newest first. */
 export const ManagementKeyList = z.object({
   object: z.literal('list'),
   data: z.array(ManagementKeyRow),
-  rows_omitted: z.number(),
+  ...PageEnd,
 });
 export type ManagementKeyList = z.infer<typeof ManagementKeyList>;
 

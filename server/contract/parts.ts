@@ -31,6 +31,16 @@ export const listOf = <Row extends z.ZodType>(row: Row) =>
 /** A list with a bound; `rows_omitted` counts the oldest rows, which are not included. */
 export const longListOf = <Row extends z.ZodType>(row: Row) =>
   z.object({ object: z.literal('list'), data: z.array(row), rows_omitted: z.number() });
+/** Rows of one page of accounts or keys, unless `limit` says fewer: more than people read. */
+export const LISTED_MAX = 1_000;
+/** A page of a list; `cursor` is `next` of the page before it. */
+export const PageQuery = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(LISTED_MAX).default(LISTED_MAX),
+  cursor: z.string().max(100).optional(),
+});
+export type PageQuery = z.infer<typeof PageQuery>;
+/** Part of a page: the rows after it, and the cursor of the next page; null: this is the last. */
+export const PageEnd = { rows_omitted: z.number(), next: z.string().nullable() };
 /** A small reply that names its kind. */
 export const objectReply = <Name extends string, Shape extends z.ZodRawShape = {}>(
   name: Name,

@@ -1,3 +1,4 @@
+import { LISTED_MAX } from '#server/contract/parts.ts';
 import { assertIncreasing } from '#db/assert-increasing.ts';
 import { KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
 
@@ -21,13 +22,10 @@ export const EVENTS_SKIP_ROWS_MAX = 2_000;
  */
 export const EVENTS_EXPORT_MAX = 100_000;
 export const EVENTS_EXPORT_STEPS_MAX = 500;
-/** Keys, or accounts, of one list: more than people read. Search finds the others. */
-export const KEYS_LISTED_MAX = 1_000;
 /** Events of an account that are searched for its newest top-ups. */
 export const TOP_UP_EVENTS_MAX = 500;
 /** Accounts below one that its details name. */
 export const CHILDREN_LISTED_MAX = 100;
-export const ACCOUNTS_LISTED_MAX = 1_000;
 /** Adjustments of one account's list; the audit log has the others. */
 export const ADJUSTMENTS_LISTED_MAX = 50;
 /** Alerts and deliveries of one list, and the alerts that are looked at for those of one account. */
@@ -44,7 +42,7 @@ export const INVOICES_LISTED_MAX = 500;
 export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
 
 assertIncreasing(
-  { 'KEYS_ACTIVE_MAX - 1': KEYS_ACTIVE_MAX - 1, KEYS_LISTED_MAX },
+  { 'KEYS_ACTIVE_MAX - 1': KEYS_ACTIVE_MAX - 1, LISTED_MAX },
   'A list must have room for all active keys of an account.',
 );
 assertIncreasing(

@@ -4,7 +4,7 @@ import type { Placed } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
 import { LEASE_REQUEST_LINES_MAX } from '#server/limits/bounds.ts';
 import { KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
-import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
+import { LISTED_MAX } from '#server/contract/parts.ts';
 import type { Change, KeyCheckResult, KeyList, CreatedKey, KeyRow } from '#server/contract/keys.ts';
 import type { LimitList } from '#server/contract/limits.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
@@ -343,7 +343,7 @@ test('an account has at most as many active keys as servers cache, and lists are
     ({ body }) => body.rows_omitted > 0,
     'the list',
   );
-  expect(listed.body.data).toHaveLength(KEYS_LISTED_MAX);
+  expect(listed.body.data).toHaveLength(LISTED_MAX);
   expect(await administrator.post('/api/v1/keys', { name: 'one more', account })).toMatchObject({
     status: 409,
     code: 'not_allowed',

@@ -4,8 +4,10 @@ import { db, rowsOf } from '#db/schema/query.ts';
 import type { Account } from '#db/fold/account.ts';
 import { isActiveKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
-import { ACCOUNTS_LISTED_MAX, CHILDREN_LISTED_MAX } from '#server/dashboard/bounds.ts';
-import type { AccountRow } from '#server/contract/accounts.ts';
+import type { z } from 'zod';
+import { newestFirst } from '#server/dashboard/newest-first.ts';
+import { CHILDREN_LISTED_MAX } from '#server/dashboard/bounds.ts';
+import type { AccountRow, AccountsQuery } from '#server/contract/accounts.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 import { monthOfAccounts, NO_USAGE } from '#server/read/month-usage.ts';
 import type { Source } from '#server/read/store.ts';
@@ -16,18 +18,12 @@ export const ACCOUNTS: Source = { projection: 'usage', tables: ['account', 'usag
 /** The newest accounts that match, in their current state. */
 export function chooseAccounts(
   readModel: ReadModel,
-  search: string,
-): { accounts: Account[]; omitted: number } {
+  { search = '', ...page }: z.infer<typeof AccountsQuery>,
+): ReturnType<typeof newestFirst<Account>> {
   const text = search.trim().toLowerCase();
-  const all = [...readModel.accounts];
-  const fitting =
-    text === ''
-      ? all
-      : all.filter(({ id, name }) => name.toLowerCase().includes(text) || id.toLowerCase().includes(text));
-  return {
-    accounts: fitting.slice(-ACCOUNTS_LISTED_MAX).toReversed(),
-    omitted: Math.max(0, fitting.length - ACCOUNTS_LISTED_MAX),
-  };
+  const fits = ({ id, name }: Account): boolean =>
+    name.toLowerCase().includes(text) || id.toLowerCase().includes(text);
+  return newestFirst([...readModel.accounts], fits, page);
 }
 
 /** Facts about an account that only the tables have. */

@@ -39,7 +39,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   async function describe(
     accounts: readonly Account[],
     who: Caller,
-  ): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | ApiError> {
+  ): Promise<Omit<AccountList, 'object' | 'rows_omitted' | 'next'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
     const read = await withReadSlot(reads, holderOf(who), () =>
@@ -69,10 +69,12 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       async ({ request }, who) => {
         const query = readQuery(AccountsQuery, request.url);
         if (query instanceof ApiError) return query;
-        const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
-        const described = await describe(accounts, who);
+        const page = chooseAccounts(readModel, query);
+        if (page instanceof ApiError) return page;
+        const { rows, omitted, next } = page;
+        const described = await describe(rows, who);
         if (described instanceof ApiError) return described;
-        return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
+        return { object: 'list', ...described, rows_omitted: omitted, next } satisfies AccountList;
       },
     ),
 

@@ -5,8 +5,9 @@ import { type Key, keyState } from '#db/fold/key.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { UnreadableEventError } from '#db/log/read.ts';
 import { readSecretUse } from '#db/secrets/secret-use.ts';
-import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
-import type { KeyRow } from '#server/contract/keys.ts';
+import type { z } from 'zod';
+import { newestFirst } from '#server/dashboard/newest-first.ts';
+import type { KeyRow, KeysQuery } from '#server/contract/keys.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 import { monthOfKeys, NO_USAGE } from '#server/read/month-usage.ts';
 import type { Source } from '#server/read/store.ts';
@@ -18,20 +19,13 @@ export const KEYS: Source = { projection: 'usage', tables: ['key', 'key_use', 'u
 export function chooseKeys(
   readModel: ReadModel,
   account: string | null,
-  search: string,
-): { keys: Key[]; omitted: number } {
+  { search = '', ...page }: z.infer<typeof KeysQuery>,
+): ReturnType<typeof newestFirst<Key>> {
   const text = search.trim().toLowerCase();
   const all = account === null ? [...readModel.keys] : readModel.keysOf(account);
-  const fitting =
-    text === ''
-      ? all
-      : all.filter((key) =>
-          [key.name, key.id, key.secret.last4].some((each) => each.toLowerCase().includes(text)),
-        );
-  return {
-    keys: fitting.slice(-KEYS_LISTED_MAX).toReversed(),
-    omitted: Math.max(0, fitting.length - KEYS_LISTED_MAX),
-  };
+  const fits = ({ name, id, secret }: Key): boolean =>
+    [name, id, secret.last4].some((each) => each.toLowerCase().includes(text));
+  return newestFirst(all, fits, page);
 }
 
 /** Facts about a key that only the tables have. */

@@ -63,10 +63,12 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
         const { account } = scopeOfMember(who);
         if (account !== null && query.account !== undefined && query.account !== account)
           return new ApiError('not_found');
-        const { keys, omitted } = chooseKeys(readModel, account ?? query.account ?? null, query.search ?? '');
-        const described = await describe(keys, who);
+        const page = chooseKeys(readModel, account ?? query.account ?? null, query);
+        if (page instanceof ApiError) return page;
+        const { rows, omitted, next } = page;
+        const described = await describe(rows, who);
         if (described instanceof ApiError) return described;
-        return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
+        return { object: 'list', ...described, rows_omitted: omitted, next } satisfies KeyList;
       },
     ),
 

@@ -4,13 +4,14 @@ import {
   ManagementKeyList,
   type ManagementKeyRow,
 } from '#server/contract/keys.ts';
-import { ChangeReply } from '#server/contract/parts.ts';
+import { ChangeReply, PageQuery } from '#server/contract/parts.ts';
 import { type ManagementKey, managementKeyState } from '#db/fold/management-key.ts';
 import { ManagementKeyControl } from '#server/control/management-key-control.ts';
-import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ANY_ROLE, type ApiRoute, CALLERS, memberRoute, scopeOfMember } from '#server/dashboard/gate.ts';
+import { newestFirst } from '#server/dashboard/newest-first.ts';
+import { readQuery } from '#server/read/query.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { unavailable } from '#server/read/store.ts';
 import type { Caller } from '#server/sign-in/signed-in.ts';
@@ -48,16 +49,19 @@ export function managementKeyRoutes(dashboard: Dashboard): ApiRoute[] {
       'get',
       '/api/v1/management-keys',
       ANY_ROLE,
-      { reply: ManagementKeyList },
-      async (_call, who) => {
+      { query: PageQuery, reply: ManagementKeyList },
+      async ({ request }, who) => {
         if (!readModel.isCurrent()) return STALE;
+        const query = readQuery(PageQuery, request.url);
+        if (query instanceof ApiError) return query;
         const now = new Date(readModel.nowMs());
-        const keys = [...readModel.managementKeys.all].filter((key) => sees(who, key));
-        const listed = keys.slice(-KEYS_LISTED_MAX).toReversed();
+        const page = newestFirst([...readModel.managementKeys.all], (key) => sees(who, key), query);
+        if (page instanceof ApiError) return page;
         return {
           object: 'list',
-          data: listed.map((key) => row(key, now)),
-          rows_omitted: keys.length - listed.length,
+          data: page.rows.map((key) => row(key, now)),
+          rows_omitted: page.omitted,
+          next: page.next,
         } satisfies ManagementKeyList;
       },
     ),
