@@ -75,6 +75,12 @@ export const DELAY_MAX_MS = 3_000;
 /** Clocks of machines differ in their rate, and a write takes time after it was allowed. */
 export const FENCING_MARGIN_MS = 500;
 
+/**
+ * How many of its newest batches an instance compares with the log after a reconnection. Of a loss of more
+ * batches, the positions are named from the oldest of these on.
+ */
+export const ACKNOWLEDGED_BATCHES_MAX = 10_000;
+
 /** The pause before a fenced instance that could not be registered again is registered. */
 export const REREGISTER_PAUSE_MS = 1_000;
 

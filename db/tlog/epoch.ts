@@ -15,6 +15,7 @@ import { db, rowOf } from '#db/schema/query.ts';
 import { growNodes } from '#db/tlog/build-tree.ts';
 import { splitHashes, MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
 import { CHECKPOINT, readLeafTile } from '#db/tlog/publish-directory.ts';
+import { findLostEvents, forgetLostEvents, type Positions } from '#db/tlog/lost-events.ts';
 import { readLogState, requireConsistent, type LogState, InconsistentLogError } from '#db/tlog/log-state.ts';
 
 /**
@@ -34,6 +35,8 @@ export type PublicationGap = {
   agreesUntil: Date | null;
   /** The last position of the log. */
   head: number;
+  /** The published events and those that servers recorded which the log lacks; null if not known. */
+  lost: Positions | null;
 };
 
 /**
@@ -47,10 +50,11 @@ export async function findPublicationGap(client: Client, directory: string): Pro
   if (inconsistency === null) return null;
   const { published, message } = inconsistency;
   epochOf(published, state);
-  const agreesUpTo = await lastCommonPosition(client, directory, {
-    published: published.size,
-    head: state.head,
-  });
+  const agreesUpTo =
+    inconsistency.lost === null
+      ? await lastCommonPosition(client, directory, { published: published.size, head: state.head })
+      : published.size;
+  const recorded = await findLostEvents(client, directory, published.origin);
   const lastCommon = agreesUpTo ? await rowOf(client, batchOf(agreesUpTo).select('at')) : undefined;
   return {
     problem: message,
@@ -62,6 +66,19 @@ export async function findPublicationGap(client: Client, directory: string): Pro
     agreesUpTo,
     agreesUntil: lastCommon?.at ?? null,
     head: state.head,
+    lost: lostPositions(agreesUpTo, published.size, recorded),
+  };
+}
+
+function lostPositions(
+  agreesUpTo: number | null,
+  published: number,
+  recorded: Positions | null,
+): Positions | null {
+  if (agreesUpTo === null || agreesUpTo >= published) return recorded;
+  return {
+    first: Math.min(agreesUpTo + 1, recorded?.first ?? Infinity),
+    last: Math.max(published, recorded?.last ?? 0),
   };
 }
 
@@ -98,6 +115,7 @@ export function startEpoch(
       actor,
     };
     const position = await appendOnce(client, 'new-epoch', { event, version: state.signing.version + 1 });
+    await forgetLostEvents(directory);
     return { epoch, position, origin: originOf(state.logId, epoch) };
   });
 }

@@ -6,6 +6,7 @@ import { LOG_STREAM } from '#db/events/streams.ts';
 import { type Checkpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { hashesIn } from '#db/tlog/hashes.ts';
 import { db, rowOf } from '#db/schema/query.ts';
+import { findLostEvents, type Positions } from '#db/tlog/lost-events.ts';
 import { parseNote } from '#db/tlog/note.ts';
 import { readSpans } from '#db/tlog/proof.ts';
 import { readCheckpointFile } from '#db/tlog/publish-directory.ts';
@@ -17,9 +18,12 @@ export type LogState = { logId: string; origin: string; signing: Signing; head: 
 export class InconsistentLogError extends StoreError {
   override name = 'StaleLogError';
   readonly published: Checkpoint;
-  constructor(message: string, published: Checkpoint) {
+  /** The log contains all published events, and lacks these later ones, which servers had recorded. */
+  readonly lost: Positions | null;
+  constructor(message: string, published: Checkpoint, lost: Positions | null = null) {
     super(message);
     this.published = published;
+    this.lost = lost;
   }
 }
 
@@ -83,6 +87,16 @@ export async function requireConsistent(
         'event was changed, or the log was restored from an older backup and has grown since. "daybook ' +
         'audit verify" locates the difference; to continue anyway, run "daybook log new-epoch"',
       published,
+    );
+  }
+  const lost = await findLostEvents(client, directory, origin);
+  if (lost !== null) {
+    throw new InconsistentLogError(
+      `the log lacks the events at positions ${lost.first} to ${lost.last}, which servers had recorded ` +
+        `after the checkpoint of size ${published.size}: a standby without them was promoted, or an older ` +
+        'copy restored. Give them up with "daybook log new-epoch"',
+      published,
+      lost,
     );
   }
   return published;

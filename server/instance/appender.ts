@@ -1,6 +1,7 @@
 import { DatabaseError, type Client } from 'pg';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { EventOf, RequestEvent } from '#db/events/events.ts';
+import { AcknowledgedBatches, type LostEvents, LostEventsError } from '#db/log/acknowledged.ts';
 import { appendRequests, FencedError, notifyReaders } from '#db/log/append.ts';
 import {
   ACCEPT_QUEUE_MAX,
@@ -66,6 +67,8 @@ export type AppenderOptions = {
   head: number;
   /** Called once when this instance turns out to be fenced. */
   onFenced: () => void;
+  /** Called each time that the log turns out to lack acknowledged events: nothing is appended then. */
+  onLost?: (lost: LostEvents) => void;
   /** Called with each failed attempt, and with events that had to be dropped. */
   onError: (problem: 'append_failed' | 'event_refused' | 'ending_dropped', error?: unknown) => void;
   /** Sees each event that is durable, and each append; absent: nothing does. */
@@ -85,6 +88,7 @@ export class Appender {
   /** Sends them then, unless another event is sent before. */
   #linger: { timer: NodeJS.Timeout; atMs: number } | undefined;
   readonly #pace = new NotificationPace();
+  readonly #acknowledged: AcknowledgedBatches;
   /** Notifies the readers of batches that didn't, unless another batch does before. */
   #lateNotice: NodeJS.Timeout | undefined;
   #head: number;
@@ -94,6 +98,7 @@ export class Appender {
   constructor(options: AppenderOptions) {
     this.#options = options;
     this.#head = options.head;
+    this.#acknowledged = new AcknowledgedBatches(options.instance);
   }
 
   /** The instance that it writes for. */
@@ -247,12 +252,13 @@ export class Appender {
     const events = batch.map(({ event }) => event);
     for (let failures = 0; this.#mode !== 'closed'; failures++) {
       try {
-        this.#client ??= await this.#options.connect();
+        this.#client ??= await this.#connect();
         if (this.mode === 'closed') break;
         const notifies = this.#notifies();
         const sentMs = performance.now();
         const last = await appendRequests(this.#client, this.#options.instance, batchNo, events, notifies);
         this.#options.observer?.appended(batch.length, performance.now() - sentMs);
+        this.#acknowledged.add(batchNo, batch.length, last);
         this.#written(batch, last);
         if (this.#mode === 'down') this.#mode = 'up';
         return;
@@ -273,6 +279,19 @@ export class Appender {
       reject?.(new StoreUnavailable(true));
     }
     await this.#disconnect();
+  }
+
+  /** @throws {LostEventsError} when the database has lost events that it had acknowledged. */
+  async #connect(): Promise<Client> {
+    const client = await this.#options.connect();
+    const lost = await this.#acknowledged.findLost(client).catch(async (error: unknown) => {
+      await closeClient(client);
+      throw error;
+    });
+    if (lost === null) return client;
+    await closeClient(client);
+    this.#options.onLost?.(lost);
+    throw new LostEventsError(lost);
   }
 
   #notifies(): boolean {

@@ -4,6 +4,7 @@ import { FencingGuard, keepTicking } from '#db/instances/fencing-guard.ts';
 import { outsideSessionLine } from '#db/instances/outside-sessions.ts';
 import type { CallProgress } from '#db/instances/instance.ts';
 import { InstanceSession } from '#db/instances/instance-session.ts';
+import type { LostEvents } from '#db/log/acknowledged.ts';
 import { readHead } from '#db/log/read.ts';
 import type { Store } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
@@ -33,6 +34,8 @@ export class ServerInstance {
   progress: () => readonly CallProgress[] = () => [];
   /** Called when the instance was fenced: its running calls must send nothing more to clients. */
   onFenced: () => void = () => {};
+  /** Called when the database turns out to have lost events that it had acknowledged. */
+  onLost: (lost: LostEvents) => void = () => {};
   /** Called when a new instance replaced a fenced one. */
   onReplaced: (instance: ActiveInstance) => void = () => {};
 
@@ -112,6 +115,7 @@ export class ServerInstance {
       head: await readHead(client),
       observer,
       onFenced,
+      onLost: (lost) => this.onLost(lost),
       onError: (problem, error) => this.#log.error({ problem, ...errorFields(error) }, 'append failed'),
     });
     const limits = new LeaseClient({

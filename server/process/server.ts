@@ -8,6 +8,7 @@ import type { Sample } from '#db/telemetry/definition.ts';
 import { connectRelay, openStore } from '#db/postgres/store.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { createServer } from '#server/http/app.ts';
 import { listen, requireFreeAddress } from '#server/process/listen.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
@@ -46,6 +47,7 @@ import { SecretUse } from '#server/secrets/secret-use.ts';
 import type { ServerTelemetry } from '#server/telemetry/server-telemetry.ts';
 import { VERSION } from '#server/process/version.ts';
 import { endUnauthorizedCalls } from '#server/relay/end-unauthorized.ts';
+import { keepLostEvents } from '#server/instance/lost-events.ts';
 import { ServerInstance } from '#server/instance/server-instance.ts';
 import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
@@ -180,6 +182,7 @@ export async function serve(
   const telemetry = await openTelemetry(config, () => relay, log);
   opening.defer(() => telemetry?.close());
   const instance = new ServerInstance(store, readModel, log, onInstance, telemetry ?? undefined);
+  instance.onLost = (lost) => void keepLostEvents(store, publishDirectory(config), lost, log);
   const routeBack = new RouteBack(store.config('relay'), (error) =>
     log.warn(errorFields(error), 'storing the places of responses failed; retrying'),
   );

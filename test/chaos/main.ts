@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { failover } from '../postgres/failover.ts';
 import { fallback } from './fallback.ts';
 import { freezeInstance } from './freeze-instance.ts';
 import { clusterGround, type Ground } from './ground.ts';
@@ -39,6 +40,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   upgrade: { n: 2000, run: ({ n, streams }) => upgradeOnCluster({ calls: n, streams }) },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
+  failover: { n: 20, run: ({ n, ...more }) => failover({ runs: n, ...more }) },
   spend: { n: 100, run: onCluster(killSpend) },
   idempotency: { n: 10_000, run: onCluster(idempotency) },
   'revoke-sockets': { n: 50, run: onCluster(revokeSockets) },

@@ -1,7 +1,8 @@
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openCheckpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
+import { type Checkpoint, openCheckpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
+import { recordLostEvents } from '#db/tlog/lost-events.ts';
 import { parseNote, parseVerifierKey } from '#db/tlog/note.ts';
 import { readCheckpointFile } from '#db/tlog/publish-directory.ts';
 import { commandLine } from '../support/servers/command-line.ts';
@@ -191,7 +192,28 @@ describe('a log that lost its end', () => {
     expect(await shown()).toMatchObject({ agrees_up_to: 650, head: 650, published: { size: 701 } });
     await fill(103);
     expect(await shown()).toMatchObject({ agrees_up_to: 650, head: 753 });
-    expect((await daybook('log', 'new-epoch')).stdout).toContain('51 published events, positions 651 to 701');
+    expect((await daybook('log', 'new-epoch')).stdout).toContain('51 events, positions 651 to 701');
+  });
+
+  test('names events that a server found lost after the newest checkpoint, until given up', async () => {
+    await fill(300);
+    const { origin, size } = (await publish()) as Checkpoint;
+    const lost = { instance: 1, batchNo: 7, first: size + 3, last: size + 40 };
+    await recordLostEvents(directory, origin, lost);
+    await expect(publish()).rejects.toThrow(
+      `lacks the events at positions ${lost.first} to ${lost.last}, which servers had recorded`,
+    );
+    expect(JSON.parse((await daybook('log', 'new-epoch', '--json')).stdout)).toMatchObject({
+      agrees_up_to: size,
+      lost: { first_position: lost.first, last_position: lost.last },
+      begun: null,
+    });
+    expect((await daybook('log', 'new-epoch')).stdout).toContain(
+      `38 events, positions ${lost.first} to ${lost.last}`,
+    );
+    expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({ code: 0 });
+    await publish();
+    expect(await nameOf()).toBe(`${origin}/2`);
   });
 
   test('refuses a new epoch where a stream head and the last recorded head disagree', async () => {

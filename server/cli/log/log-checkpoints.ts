@@ -68,7 +68,7 @@ export async function newestCheckpoint(
 }
 
 /** The JSON output, with snake_case names. */
-function toOutput({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: PublicationGap) {
+function toOutput({ problem, published, publishedAt, agreesUpTo, agreesUntil, head, lost }: PublicationGap) {
   const { origin, size, root } = published;
   return {
     problem,
@@ -76,6 +76,7 @@ function toOutput({ problem, published, publishedAt, agreesUpTo, agreesUntil, he
     agrees_up_to: agreesUpTo,
     agrees_until: agreesUntil,
     head,
+    lost: lost === null ? null : { first_position: lost.first, last_position: lost.last },
   };
 }
 
@@ -86,6 +87,7 @@ function showLoss({
   agreesUpTo,
   agreesUntil,
   head,
+  lost,
 }: PublicationGap): string {
   const time = (at: Date | null): string => (at === null ? '' : `, ${at.toISOString()}`);
   return [
@@ -95,14 +97,9 @@ function showLoss({
     agreesUpTo === null
       ? '  consistent  up to an unknown position; "daybook audit verify" finds it'
       : `  consistent  up to position ${agreesUpTo}${time(agreesUntil)}`,
-    ...(agreesUpTo === null
+    ...(lost === null
       ? []
-      : [
-          [
-            `  lost        ${published.size - agreesUpTo} published events,`,
-            `positions ${agreesUpTo + 1} to ${published.size}`,
-          ].join(' '),
-        ]),
+      : [`  lost        ${lost.last - lost.first + 1} events, positions ${lost.first} to ${lost.last}`]),
   ].join('\n');
 }
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, chown, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Client } from 'pg';
 import { type Binaries, findBinaries } from '#db/postgres/embedded/binaries.ts';
@@ -22,8 +22,10 @@ export type PostgresServer = {
   stop(): Promise<void>;
   /** SIGKILL to the server and all of its processes: what they have not written is lost. */
   kill(): Promise<void>;
-  /** A stopped copy of this stopped server at a port of its own. */
-  copy(name: string): Promise<PostgresServer>;
+  /** A copy at a port of its own, not started. Of a running server it needs the label of a base backup. */
+  copy(name: string, options: { isRunning: boolean }): Promise<PostgresServer>;
+  /** Removes the stopped cluster. */
+  remove(): Promise<void>;
   /** Adds lines to postgresql.conf, which count from the next start on. */
   configure(lines: string): Promise<void>;
   /** Writes a file into the cluster, readable by PostgreSQL alone. */
@@ -121,9 +123,15 @@ function serverOf(place: Place): PostgresServer {
       for (const each of processes) signal(each);
       await gone;
     },
-    async copy(name) {
+    remove: () => rm(cluster, { recursive: true, force: true }),
+    async copy(name, { isRunning }) {
       const copied = path.join(path.dirname(cluster), name);
-      await run('cp', ['-a', cluster, copied]);
+      // Files that a running server removes meanwhile are not needed.
+      await run('cp', ['-a', cluster, copied]).catch((error: Error) => {
+        if (!isRunning) throw error;
+      });
+      for (const each of ['postmaster.pid', 'postmaster.opts'])
+        await rm(path.join(copied, each), { force: true });
       return serverOf({ ...place, cluster: copied, port: await refusedPort() });
     },
     configure: (lines) => appendFile(path.join(cluster, 'postgresql.conf'), `\n${lines}\n`),
