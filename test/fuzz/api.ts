@@ -217,14 +217,16 @@ class ApiFuzz {
     const { report } = this;
     const operation = this.#next();
     const request = this.#requests.next(operation);
-    const reply = await this.#send(operation, request);
+    // A repeat has the same caller: an idempotency key is its own.
+    const caller = this.#headers(operation);
+    const reply = await this.#send(operation, request, caller);
     report.requests++;
     report.statuses[reply.status] = (report.statuses[reply.status] ?? 0) + 1;
     const faults = this.#faultsOfReply(operation, request, reply);
     faults.push(...(await this.#faultsOfState(operation, reply)));
     if (reply.status < 300 && 'if-match' in request.conditions) faults.push('a stale ETag succeeds');
     if (hasEvent(reply) && 'idempotency-key' in request.conditions) {
-      const repeat = await this.#send(operation, request);
+      const repeat = await this.#send(operation, request, caller);
       if (repeat.status < 400 || repeat.status >= 500) faults.push(`its repeat is ${repeat.status}`);
       faults.push(...(await this.#faultsOfState(operation, repeat)));
     }
@@ -270,11 +272,12 @@ class ApiFuzz {
   async #send(
     operation: ApiOperation,
     { target, body, contentType, conditions }: ApiRequest,
+    caller: Record<string, string>,
   ): Promise<Reply> {
     const response = await fetch(`http://127.0.0.1:${this.#people.relay.port}${target}`, {
       method: operation.method.toUpperCase(),
       headers: {
-        ...this.#headers(operation),
+        ...caller,
         ...conditions,
         ...(body === null || contentType === '' ? {} : { 'content-type': contentType }),
       },

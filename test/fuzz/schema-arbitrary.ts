@@ -108,7 +108,7 @@ const TEXTS: Readonly<Record<string, () => fc.Arbitrary<string>>> = {
   ipv4: () => fc.ipV4(),
   ipv6: () => fc.ipV6(),
   cidrv4: () => fc.ipV4().map((address) => `${address}/24`),
-  cidrv6: () => fc.ipV6().map((address) => `${address}/64`),
+  cidrv6: () => TEXTS['ipv6']!().map((address) => `${address}/64`),
 };
 
 function textOf({ pattern, format, enum: names, minLength, maxLength }: JsonSchema): fc.Arbitrary<string> {
