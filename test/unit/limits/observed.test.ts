@@ -9,6 +9,9 @@ import { SimStore } from '../../sim/store.ts';
 import { runs } from '../../fuzz/property-runs.ts';
 
 const PAUSE_MS = 5;
+/** How long each decision takes, by the clock: as long as the slowest, so that no clock runs ahead. */
+const DECISION_MS = 300;
+const MINUTE_MS = 60_000;
 
 /** Servers that share a store and answer one another at once. */
 class Fleet {
@@ -29,12 +32,14 @@ class Fleet {
     const { admission } = this.servers[server % this.servers.length] as (typeof this.servers)[number];
     const amounts = { tokens, cost: 0 };
     const need = { minimum: amounts, wanted: amounts };
+    const beganMs = this.nowMs;
     let outcome: Outcome | null = null;
     outcome = admission.admit(subjects, need, this.nowMs, (later) => (outcome = later));
     while (outcome === null) {
       this.exchange();
       this.nowMs += PAUSE_MS;
     }
+    this.nowMs = beganMs + DECISION_MS;
     return outcome;
   }
 
@@ -47,6 +52,8 @@ class Fleet {
 
   tick(ms: number): void {
     this.nowMs += ms;
+    // A call that waits past the end of a window may count in either.
+    if (MINUTE_MS - (this.nowMs % MINUTE_MS) < DECISION_MS) this.nowMs += DECISION_MS;
     for (const { admission } of this.servers) admission.tick(this.nowMs);
     this.exchange();
   }
