@@ -201,19 +201,20 @@ describe('the commands work beside the running server', () => {
   ])(
     "what can't be done is told in one line, and as JSON where that was asked for: %j",
     async (args, code) => {
+      const exitCode = code === 'not_found' ? 3 : 1;
       const [text, before, after] = await Promise.all([
         daybook(...args),
         daybook('--json', ...args),
         daybook(...args, '--json'),
       ]);
       expect([text.code, text.stdout, text.stderr]).toEqual([
-        1,
+        exitCode,
         '',
         expect.stringMatching(/^daybook: [^\n]+\n$/),
       ]);
       for (const ran of [before, after]) {
         expect([ran.code, ran.stdout, JSON.parse(ran.stderr)]).toEqual([
-          1,
+          exitCode,
           '',
           { error: { code, message: expect.any(String) as string } },
         ]);
@@ -223,7 +224,7 @@ describe('the commands work beside the running server', () => {
 
   test('a mistyped command shows the help and fails', async () => {
     const ran = await spawnCommand('key', 'creat');
-    expect(ran.code).toBe(1);
+    expect(ran.code).toBe(64);
     expect(ran.stderr).toContain('--help');
   });
 

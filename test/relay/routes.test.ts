@@ -355,8 +355,8 @@ describe('what agents do besides', () => {
   });
 
   test('another path below messages is a 404 in the words of its clients', async () => {
-    const reply = await post('/v1/messages/batches', { requests: [] }, { 'x-api-key': relay.key });
-    expect([reply.status, errorOf('/v1/messages/batches', reply)]).toEqual([
+    const reply = await post('/v1/messages/drafts', { requests: [] }, { 'x-api-key': relay.key });
+    expect([reply.status, errorOf('/v1/messages/drafts', reply)]).toEqual([
       404,
       expect.objectContaining({ type: 'not_found_error', code: 'route_not_found' }),
     ]);

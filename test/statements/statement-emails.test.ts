@@ -174,7 +174,7 @@ test('a document is sent again on demand, and one of another account is not', as
   await work();
   expect(await states()).toEqual(Array.from({ length: 6 }, () => 'skipped 1 null'));
   const unknown = await line.daybook('statement-email', 'send', NAME, '--invoice', '7');
-  expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('no invoice')]);
+  expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining('no invoice')]);
 });
 
 test('removing a recipient erases its address everywhere', async () => {

@@ -352,7 +352,7 @@ describe('the command line', () => {
       [1, 'daybook: The address must be one such as\n'],
       [1, 'daybook: The address must have no user and no password.\n'],
       [1, 'daybook: --alerts: "everything" is not one of\n'],
-      [1, 'daybook: There is no destination Unknown1.\n'],
+      [3, 'daybook: There is no destination Unknown1.\n'],
     ]);
   });
 });
