@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { ProviderName } from '#db/events/identity-events.ts';
 import { Control, Id, PlanName, REGISTRATION_POLICIES, RoleName, Time } from '#db/events/parts.ts';
 
 /**
@@ -13,8 +12,6 @@ export const MemberAdded = Control.extend({
   role: RoleName,
   /** The invitation that they came by. */
   invitation: Id.optional(),
-  /** The identity provider that they first signed in through. */
-  provider: ProviderName.optional(),
 });
 export const MemberRoleChanged = Control.extend({
   type: z.literal('member.role_changed'),

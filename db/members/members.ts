@@ -8,8 +8,7 @@ import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts'
 export type MemberRow = {
   id: string;
   email: string;
-  /** Null: they sign in through an identity provider. */
-  passwordHash: string | null;
+  passwordHash: string;
   role: Role;
   sealedTotp: Buffer | null;
   sealedTotpBegun: Buffer | null;
@@ -55,7 +54,7 @@ export async function readEmails(client: Queryable, ids: readonly string[]): Pro
 /** @returns false if the address is taken; nothing is written then. */
 export async function insertMember(
   client: ClientBase,
-  { id, email, passwordHash, role }: { id: string; email: string; passwordHash: string | null; role: Role },
+  { id, email, passwordHash, role }: { id: string; email: string; passwordHash: string; role: Role },
 ): Promise<boolean> {
   const query = db
     .insertInto('daybook.member')
@@ -80,20 +79,18 @@ export async function setRole(client: ClientBase, id: string, role: Role): Promi
   await countOf(client, db.updateTable('daybook.member').set({ role }).where('id', '=', id));
 }
 
-export type Administrator = { id: string; hasPassword: boolean };
-
 /**
  * The administrators. Their rows stay locked until the transaction ends, which serializes concurrent changes
  * of administrators.
  */
-export async function lockAdministrators(client: ClientBase): Promise<Administrator[]> {
+export async function lockAdministrators(client: ClientBase): Promise<string[]> {
   const query = db
     .selectFrom('daybook.member')
-    .select((eb) => ['id', eb('password_hash', 'is not', null).$castTo<boolean>().as('hasPassword')])
+    .select('id')
     .where('role', '=', 'administrator')
     .orderBy('id')
     .forUpdate();
-  return rowsOf(client, query);
+  return (await rowsOf(client, query)).map(({ id }) => id);
 }
 
 export async function hasAdministrator(client: Queryable): Promise<boolean> {

@@ -15,7 +15,6 @@ export type Lock =
   | 'archive'
   | 'backtest'
   | 'checkpoint'
-  | 'identity'
   | 'log'
   | 'logins'
   | 'master_key'

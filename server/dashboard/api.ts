@@ -9,7 +9,6 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { dispatchRoutes } from '#server/dashboard/models/routing.ts';
 import { eventRoutes } from '#server/dashboard/events/routes.ts';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
-import { identityRoutes } from '#server/dashboard/identity/settings.ts';
 import { keyRoutes } from '#server/dashboard/keys/routes.ts';
 import { limitRoutes } from '#server/read/limits.ts';
 import { invitationRoutes } from '#server/dashboard/members/invitations.ts';
@@ -42,7 +41,6 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     memberRoutes,
     invitationRoutes,
     registrationPolicyRoutes,
-    identityRoutes,
     keyRoutes,
     managementKeyRoutes,
     accountRoutes,

@@ -20,8 +20,6 @@ export type Registration = {
   /** The id of an existing account; or the name of a new one, and its plan. */
   account: { joins: string } | { name: string; plan: string | null };
   invitation?: string;
-  /** The identity provider that they sign in through. */
-  provider?: string;
 };
 
 export const EMAIL_TAKEN = new ApiError('already_exists', {
@@ -56,7 +54,7 @@ export async function registerMember(
       const failed = await admit(client);
       if (failed) return failed;
       if (!(await insertMember(client, { ...registration, id: member }))) return EMAIL_TAKEN;
-      const events = newMemberAppends(member, { ...registration, account }, control.actor);
+      const events = registrationAppends(member, { ...registration, account }, control);
       const opened =
         session === null
           ? null
@@ -88,11 +86,10 @@ function withFreeName(account: Registration['account'], readModel: ReadModel): R
   return { ...account, name: freeName(account.name, taken) };
 }
 
-/** The events of a new member and, if it is new, their account. */
-export function newMemberAppends(
+function registrationAppends(
   member: string,
-  { account, role, invitation, provider }: Omit<Registration, 'email' | 'passwordHash'>,
-  actor: string,
+  { account, role, invitation }: Registration,
+  { actor }: Control,
 ): { account: string; appends: ControlAppend[] } {
   const added = (id: string): ControlAppend => ({
     event: {
@@ -102,7 +99,6 @@ export function newMemberAppends(
       role,
       actor,
       ...(invitation === undefined ? {} : { invitation }),
-      ...(provider === undefined ? {} : { provider }),
     },
     version: 1,
   });

@@ -63,8 +63,6 @@ describe('the first administrator', () => {
       registration: 'invite',
       needs_setup: true,
       can_send_mail: false,
-      providers: [],
-      passwords: 'everyone',
     });
   });
 

@@ -35,7 +35,6 @@ import {
   few,
 } from './arbitrary-parts.ts';
 import { BILLING } from './arbitrary-billing.ts';
-import { IDENTITY } from './arbitrary-identity.ts';
 import { anyRate, anyRule } from './arbitrary-price.ts';
 import { ANY_REQUEST, pseudonym } from './arbitrary-request.ts';
 
@@ -150,15 +149,7 @@ const CONTROL: Made<ControlEvent> = {
   ),
   'key.renamed': fc.record({ type: one('key.renamed' as const), account: id, key: id, name, actor }),
   'member.added': fc.record(
-    {
-      type: one('member.added' as const),
-      member: id,
-      account: id,
-      role,
-      invitation: id,
-      provider: fc.constantFrom('acme', 'globex-2'),
-      actor,
-    },
+    { type: one('member.added' as const), member: id, account: id, role, invitation: id, actor },
     { requiredKeys: ['type', 'member', 'account', 'role', 'actor'] },
   ),
   'member.role_changed': fc.record({
@@ -207,7 +198,6 @@ const CONTROL: Made<ControlEvent> = {
     account: id,
     actor,
   }),
-  ...IDENTITY,
   'registration.changed': fc.record({
     type: one('registration.changed' as const),
     policy: fc.constantFrom(...REGISTRATION_POLICIES),

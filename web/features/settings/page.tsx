@@ -26,19 +26,8 @@ export function SettingsPage() {
             ]}
           />
         </Card>
-        {member.has_password ? (
-          <>
-            <PasswordCard />
-            <TwoFactorCard />
-          </>
-        ) : (
-          <Card title="Sign-in">
-            <p className="text-muted">
-              You sign in through your organization’s identity provider, which has your password and second
-              factor.
-            </p>
-          </Card>
-        )}
+        <PasswordCard />
+        <TwoFactorCard />
         <BrowserCard />
         <SessionsCard />
       </div>
