@@ -81,17 +81,19 @@ function inlineKind(bytes: Buffer, value: number): Kind | undefined {
   return type.startsWith('audio/') ? 'recordings' : 'files';
 }
 
-/** The media type in an object that hasn't been checked yet. */
+/** The media type in an object that hasn't been checked yet; '' without one, and for several. */
 function mediaTypeIn(bytes: Buffer, open: number): string {
+  let type: string | null = null;
   let at = skipBlank(bytes, open + 1);
   while (bytes[at] === QUOTE) {
     const nameEnd = skipString(bytes, at);
     const value = skipColon(bytes, nameEnd);
-    if (MEDIA_TYPES.has(stringOf(bytes, at, nameEnd)) && bytes[value] === QUOTE) return textAt(bytes, value);
+    if (MEDIA_TYPES.has(stringOf(bytes, at, nameEnd)))
+      type = type === null && bytes[value] === QUOTE ? textAt(bytes, value) : '';
     at = skipBlank(bytes, skipValue(bytes, value, 0));
     if (bytes[at] === COMMA) at = skipBlank(bytes, at + 1);
   }
-  return '';
+  return type ?? '';
 }
 
 const textAt = (bytes: Buffer, quote: number): string => stringOf(bytes, quote, skipString(bytes, quote));

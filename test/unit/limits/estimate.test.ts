@@ -326,6 +326,14 @@ describe('the bound of a prompt', () => {
     expect(spelt('"\\u0069mage_url":{}')).toBeGreaterThanOrEqual(none + IMAGE_TOKENS_MAX);
   });
 
+  test.each([
+    '"mimeType":"text/plain","mimeType":"video/mp4"',
+    '"mimeType":"image/png","mime_type":"video/mp4"',
+  ])('takes content with several media types for a file, since a provider may read any: %s', (types) => {
+    const body = `{"contents":[{"parts":[{"inlineData":{${types},"data":"AAAA"}}]}]}`;
+    expect(boundOf(Buffer.from(body))).toBeGreaterThan(CONTEXT_TOKENS_MAX);
+  });
+
   test('is not raised by text that speaks of parts, nor by the escapes that clients write', () => {
     expect(added('{"image_url": "x", "file_id": 1} and "input_audio":, "type":"document"')).toBe(0);
     expect(boundOf(Buffer.from('{"required":["document"],"enum":["image"],"image":1}'))).toBe(
