@@ -1,7 +1,7 @@
 import express, { type Request, type Response, type Router } from 'express';
 import { z } from 'zod';
 import { withCosignatures } from '#db/tlog/checkpoint-store.ts';
-import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
+import { sendApiError, sendBytes, sendJson } from '#server/http/respond.ts';
 import { readQuery } from '#server/read/query.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
@@ -111,7 +111,9 @@ export function logRoutes(
     const refusal = await mayRead(request);
     if (refusal) return refusal;
     const bundle = await proofs.entries(numberOf(path), count);
-    return bundle instanceof ApiError ? bundle : send(response, bundle, 'application/octet-stream', NEVER);
+    return bundle instanceof ApiError
+      ? bundle
+      : sendBytes(response, bundle, 'application/octet-stream', NEVER);
   });
 
   get(TILE, async (request, response) => {
@@ -119,7 +121,7 @@ export function logRoutes(
     const hashes = Number(width ?? TILE_HASHES);
     if (hashes > TILE_HASHES) return new ApiError('route_not_found');
     const tile = await proofs.tile(Number(level), numberOf(path), hashes);
-    return tile instanceof ApiError ? tile : send(response, tile, 'application/octet-stream', FOREVER);
+    return tile instanceof ApiError ? tile : sendBytes(response, tile, 'application/octet-stream', FOREVER);
   });
 
   const readBody = express.text({ type: () => true, limit: COSIGNATURES_BYTES_MAX, inflate: false });
@@ -161,21 +163,4 @@ const numberOf = (path: string): number => Number(path.replace(/[x/]/g, ''));
 const linesOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
 
 const sendText = (response: Response, text: string, keep: string): null =>
-  send(response, Buffer.from(text), 'text/plain; charset=utf-8', keep);
-
-function send(response: Response, body: Buffer, type: string, keep: string): null {
-  const { requestId, extraHeaders } = replyOf(response);
-  response.writeHead(200, [
-    'content-type',
-    type,
-    'content-length',
-    String(body.length),
-    'cache-control',
-    keep,
-    'x-request-id',
-    requestId,
-    ...extraHeaders,
-  ]);
-  response.end(body);
-  return null;
-}
+  sendBytes(response, Buffer.from(text), 'text/plain; charset=utf-8', keep);

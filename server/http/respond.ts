@@ -27,3 +27,24 @@ export function sendJson(response: Response, status: number, value: unknown): vo
   ]);
   response.end(body);
 }
+
+/**
+ * @param keep how caches may keep it: the value of Cache-Control.
+ * @returns null, as a route without an error does.
+ */
+export function sendBytes(response: Response, body: Buffer, type: string, keep: string): null {
+  const { requestId, extraHeaders } = replyOf(response);
+  response.writeHead(200, [
+    'content-type',
+    type,
+    'content-length',
+    String(body.length),
+    'cache-control',
+    keep,
+    'x-request-id',
+    requestId,
+    ...extraHeaders,
+  ]);
+  response.end(body);
+  return null;
+}

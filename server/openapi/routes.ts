@@ -1,10 +1,11 @@
 import express, { type Router } from 'express';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
-import { replyOf } from '#server/http/respond.ts';
+import { sendBytes } from '#server/http/respond.ts';
 import { describeApi } from '#server/openapi/document.ts';
 
 export const OPENAPI_PATH = '/api/v1/openapi.json';
 const LLMS_PATH = '/llms.txt';
+const KEEP = 'public, max-age=300';
 
 /** The description of the API, public: it says nothing about this installation. Made at the first request. */
 export function openApiRoutes(routes: readonly ApiRoute[]): Router {
@@ -12,26 +13,12 @@ export function openApiRoutes(routes: readonly ApiRoute[]): Router {
   let document: Buffer | null = null;
   router.get(OPENAPI_PATH, (_request, response) => {
     document ??= Buffer.from(JSON.stringify(describeApi(routes)));
-    send(response, 'application/json; charset=utf-8', document);
+    sendBytes(response, document, 'application/json; charset=utf-8', KEEP);
   });
-  router.get(LLMS_PATH, (_request, response) => send(response, 'text/plain; charset=utf-8', LLMS));
+  router.get(LLMS_PATH, (_request, response) => {
+    sendBytes(response, LLMS, 'text/plain; charset=utf-8', KEEP);
+  });
   return router;
-}
-
-function send(response: express.Response, type: string, body: Buffer): void {
-  const { requestId, extraHeaders } = replyOf(response);
-  response.writeHead(200, [
-    'content-type',
-    type,
-    'content-length',
-    String(body.length),
-    'cache-control',
-    'public, max-age=300',
-    'x-request-id',
-    requestId,
-    ...extraHeaders,
-  ]);
-  response.end(body);
 }
 
 /** The guide for programs that read documentation, in the format of https://llmstxt.org. */
