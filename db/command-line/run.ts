@@ -14,7 +14,7 @@ export type Program = {
   codeOf: (error: Error) => string | null;
 };
 
-/** Exit codes. Of "apply --dry-run" and "witness", 2 has a meaning of its own. */
+/** Exit codes. Of "apply --dry-run", "drift" and "witness", 2 has a meaning of its own. */
 const EXIT_NOT_FOUND = 3;
 const EXIT_UNAVAILABLE = 4;
 const EXIT_USAGE = 64;

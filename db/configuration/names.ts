@@ -1,14 +1,21 @@
+/** Variables that commands alone read. */
+export const COMMAND_VARIABLES: readonly string[] = [
+  'DAYBOOK_MANAGEMENT_KEY',
+  'DAYBOOK_SERVER',
+  'DAYBOOK_VERIFIER_KEY',
+];
+
 /** The names of all environment variables that begin with `DAYBOOK_`, for servers, workers and commands. */
 export const DAYBOOK_VARIABLES: readonly string[] = [
+  ...COMMAND_VARIABLES,
   'DAYBOOK_DATA',
   'DAYBOOK_INSTANCES',
+  'DAYBOOK_MANAGEMENT_KEY_FILE',
   'DAYBOOK_MASTER_KEY_FILE',
   'DAYBOOK_PEPPER_FILE',
   'DAYBOOK_SIGNING_KEY_FILE',
   'DAYBOOK_UPSTREAMS',
   'DAYBOOK_UPSTREAMS_FILE',
-  // A default of `daybook audit verify`.
-  'DAYBOOK_VERIFIER_KEY',
   'DAYBOOK_WORKER',
 ];
 

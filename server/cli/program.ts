@@ -29,7 +29,10 @@ const GROUPS: readonly Group[] = [
     names: ['model', 'models'],
     load: async () => (await import('#server/cli/upstreams/model.ts')).modelCommands,
   },
-  { names: ['apply'], load: async () => (await import('#server/cli/upstreams/apply.ts')).applyCommand },
+  {
+    names: ['apply', 'drift'],
+    load: async () => (await import('#server/cli/upstreams/apply.ts')).applyCommand,
+  },
   { names: ['account'], load: async () => (await import('#server/cli/accounts/account.ts')).accountCommands },
   { names: ['usage'], load: async () => (await import('#server/cli/accounts/usage.ts')).usageCommands },
   {

@@ -17,6 +17,10 @@ export const CONTROL_IDLE_MS = 60_000;
 /** Prices of one import, which is one append: those of all providers of the installed list. */
 export const PRICES_IMPORT_MAX = 2_000;
 
+/** Events of one applied file, in one append, which locks the log for a time that calls don't notice. */
+export const APPLIED_EVENTS_MAX = 1_000;
+/** Changes by others that a difference names: the newest ones. The log has the others. */
+export const DRIFT_EVENTS_MAX = 10;
 /**
  * Requests that are repriced in one transaction: it holds the lock of the log for some 30 ms, and a call that
  * is waiting for its append that long.

@@ -6,6 +6,7 @@ import { registrationRoutes } from '#server/dashboard/session/registration.ts';
 import { auditRoutes } from '#server/dashboard/audit/routes.ts';
 import { backtestRoutes } from '#server/dashboard/backtests/routes.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { desiredStateRoutes } from '#server/dashboard/desired-state/routes.ts';
 import { dispatchRoutes } from '#server/dashboard/models/routing.ts';
 import { eventRoutes } from '#server/dashboard/events/routes.ts';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
@@ -51,6 +52,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     modelRoutes,
     upstreamRoutes,
     dispatchRoutes,
+    desiredStateRoutes,
     limitRoutes,
     statusRoutes,
     alertRoutes,

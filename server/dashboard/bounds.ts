@@ -40,6 +40,8 @@ export const RECONCILIATIONS_SHOWN_MAX = 100;
 export const INVOICES_LISTED_MAX = 500;
 /** A body of the dashboard's own API: the longest are a plan's terms. */
 export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
+/** The state of a file with some thousand prices. */
+export const DESIRED_STATE_BYTES_MAX = 1024 * KIB;
 
 assertIncreasing(
   { 'KEYS_ACTIVE_MAX - 1': KEYS_ACTIVE_MAX - 1, LISTED_MAX },

@@ -6,6 +6,7 @@ import * as alerts from '#server/contract/alerts.ts';
 import * as attribution from '#server/contract/attribution.ts';
 import * as audit from '#server/contract/audit.ts';
 import * as backtest from '#server/contract/backtest.ts';
+import * as desiredState from '#server/contract/desired-state/desired-state.ts';
 import * as events from '#server/contract/events.ts';
 import * as keys from '#server/contract/keys.ts';
 import * as limits from '#server/contract/limits.ts';
@@ -33,6 +34,7 @@ const CONTRACTS: readonly object[] = [
   attribution,
   audit,
   backtest,
+  desiredState,
   events,
   keys,
   limits,

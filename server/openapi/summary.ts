@@ -79,6 +79,9 @@ const SUMMARIES: Readonly<Record<string, string>> = {
   'put dispatch': 'Define the routing of a model',
   'post dispatch/retire': 'Remove the routing of a model',
 
+  'post desired-state/plan': 'Plan a desired state',
+  'post desired-state/apply': 'Apply a desired state',
+
   'get limits': 'List limits with their use',
   'get limits/forecasts': 'List forecasts of limits',
   'get usage': 'Get a usage report',

@@ -122,6 +122,7 @@ describe('scopes', () => {
       'post /api/v1/audit/checks',
       'post /api/v1/audit/receipt',
       'post /api/v1/backtests',
+      'post /api/v1/desired-state/plan',
       'post /api/v1/keys/:key/check',
     ]);
   });

@@ -102,6 +102,8 @@ const PERMITTED: Record<string, string> = {
   'get /api/v1/dispatch': OVERSEERS,
   'put /api/v1/dispatch': 'administrator',
   'post /api/v1/dispatch/retire': 'administrator',
+  'post /api/v1/desired-state/plan': 'administrator',
+  'post /api/v1/desired-state/apply': 'administrator',
 
   'get /api/v1/status': OVERSEERS,
   'get /api/v1/alerts': EVERYBODY,

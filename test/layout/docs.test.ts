@@ -7,7 +7,7 @@ import { buildProgram } from '#server/cli/program.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { API_ERRORS } from '#server/errors/api-errors.ts';
 import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
-import { DAYBOOK_VARIABLES } from '#db/configuration/names.ts';
+import { COMMAND_VARIABLES, DAYBOOK_VARIABLES } from '#db/configuration/names.ts';
 import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { managementRoutes } from './api-routes.ts';
 import { withAuditTables } from './audit-format.ts';
@@ -15,7 +15,7 @@ import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
 import { withMetricTables } from './metrics-reference.ts';
 import { withProtocolTables } from './protocol-matrix.ts';
-import { ROOT } from './source.ts';
+import { readFolders, ROOT } from './source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
 const PAGES = [
@@ -97,14 +97,29 @@ describe('documentation', () => {
       (typeof value === 'string' ? value : JSON.stringify(value)).replace(/^(null|\[\])$/, 'none');
     const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
     const defaults = Object.entries(all).map(([name, value]) => [name, spell(value)]);
-    expect(documented).toEqual(defaults);
+    expect(documented).toEqual([...defaults, ...COMMAND_VARIABLES.map((name) => [name, 'none'])]);
+  });
+
+  it('configuration.md has every variable that a program reads', () => {
+    const read = readFolders(['server', 'db', 'worker']).flatMap(({ path: name, text }) =>
+      [...text.matchAll(/\benv(?:\.|\[')([A-Z][A-Z\d_]+)|\.env\('([A-Z\d_]+)'/g)].map(
+        ([, one, other]) => `${one ?? other ?? ''} (${name})`,
+      ),
+    );
+    expect(read.length).toBeGreaterThan(5);
+    const documented = new Set(rowsNaming('docs/configuration.md', 0).map(([name]) => name));
+    const isDocumented = (line: string): boolean => documented.has(line.split(' ', 1)[0] ?? '');
+    expect(read.filter((line) => !isDocumented(line) && !line.startsWith('NODE_COMPILE_CACHE'))).toEqual([
+      // The user's own directory, for settings of coding agents.
+      'HOME (server/cli/setup/setup.ts)',
+    ]);
   });
 
   it('all variables with our prefix are in the list that typing errors are compared with', () => {
     const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
     const prefixed = Object.keys(all).filter((name) => name.startsWith('DAYBOOK_'));
-    expect(DAYBOOK_VARIABLES).toEqual(
-      [...prefixed, 'DAYBOOK_UPSTREAMS_FILE', 'DAYBOOK_VERIFIER_KEY'].toSorted(),
+    expect(DAYBOOK_VARIABLES.toSorted()).toEqual(
+      [...prefixed, ...COMMAND_VARIABLES, 'DAYBOOK_MANAGEMENT_KEY_FILE', 'DAYBOOK_UPSTREAMS_FILE'].toSorted(),
     );
   });
 
