@@ -31,8 +31,10 @@ async function runBench(...args: string[]): Promise<{
   try {
     const out = join(directory, 'figures.json');
     await promisify(execFile)(process.execPath, [BENCH, ...TINY, ...args, '--out', out], {
-      timeout: 200_000,
       env: { ...process.env, TMPDIR: directory },
+    }).catch((error: Error & { code: unknown }) => {
+      // The code for wrong replies, which are in the figures.
+      if (error.code !== 1) throw error;
     });
     return JSON.parse(await readFile(out, 'utf8'));
   } finally {
@@ -40,7 +42,7 @@ async function runBench(...args: string[]): Promise<{
   }
 }
 
-describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 }, () => {
+describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 300_000 }, () => {
   test('compares every reader of streams with the one that lets them pass', async () => {
     const { chunkCosts, goals } = await runBench('translation');
     expect(
@@ -66,13 +68,14 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
       '--only',
       'direct,bare,daybook',
       '--work',
-      'near-rate,chat-40',
+      // At no rate of its own, which a busy machine could not keep up with.
+      'near,chat-40',
       ...FEW_STREAMS,
       // On a busy machine a call near the end of a quota takes longer than the few streams are measured.
       ...['--secs', '1'],
     );
     expect(summaries.map(({ workload, target }) => `${workload} ${target}`)).toEqual(
-      ['near-rate', 'chat-40'].flatMap((workload) =>
+      ['near', 'chat-40'].flatMap((workload) =>
         ['direct', 'bare', 'daybook'].map((target) => `${workload} ${target}`),
       ),
     );

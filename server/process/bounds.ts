@@ -24,9 +24,9 @@ export const OTHER_REPLIES_MS = 10_000;
 export const ACCEPT_REST_MS = 1_000;
 /**
  * How long an accepted connection may take to send its first request once the listener is closed: a round
- * trip and some congestion.
+ * trip and a lost packet, which TCP sends again after a second.
  */
-export const FIRST_REQUEST_MS = 1_000;
+export const FIRST_REQUEST_MS = 2_000;
 /** How long the error that ends a call which is cut may take to reach its client. */
 export const LAST_BYTES_MS = 1_000;
 /**

@@ -119,9 +119,7 @@ describe('a comparison', () => {
     });
     leave.abort();
     await expect
-      .poll(async () => (await auditor.get<ReconciliationList>('/api/v1/reconciliations')).body.running, {
-        timeout: 15_000,
-      })
+      .poll(async () => (await auditor.get<ReconciliationList>('/api/v1/reconciliations')).body.running)
       .toBeNull();
   });
 

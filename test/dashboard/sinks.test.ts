@@ -128,7 +128,6 @@ test('a paused sink is tested by a worker, and no event is delivered', async () 
         () => named('tested'),
         (sink) => sink?.test?.state === state,
         'the test',
-        60_000,
       );
     expect((await untilTested('accepted'))?.test).toMatchObject({ error: null });
     expect(receiver.received).toHaveLength(1);

@@ -158,7 +158,6 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
       () => ask(relay.store.config('worker'), 'select count(*)::int from daybook.queue_pool'),
       (count) => count === 1,
       'the worker',
-      20_000,
     );
     const { body: made } = await administrator.post<CreatedDestination>('/api/v1/destinations', {
       kind: 'webhook',

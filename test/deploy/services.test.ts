@@ -170,7 +170,6 @@ test('the workers publish the head of the log outside the database', async () =>
     () => existsSync(path.join(directory, 'published', 'checkpoint')),
     (is) => is,
     'the first checkpoint',
-    20_000,
   );
 });
 

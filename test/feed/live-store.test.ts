@@ -51,7 +51,6 @@ test('a viewer survives a store outage without loss or duplicates; new ones get 
       },
       (isBack) => isBack,
       'the relay',
-      20_000,
     );
   }
   const log = await relay.waitFor((events) =>

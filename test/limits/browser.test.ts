@@ -26,7 +26,11 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
     fleet = await startFleet({ upstreams: [upstream] });
     permitted = await startSite();
     other = await startSite();
-    tenant = await fleet.tenant('web', { origins: [permitted.origin], requests_per_minute: 20 });
+    tenant = await fleet.tenant('web', {
+      origins: [permitted.origin],
+      requests_per_minute: 20,
+      quotas: [{ meter: 'requests', window: 'day', limit: 20, enforcement: 'hard' }],
+    });
     browser = await launchBrowser();
   });
 

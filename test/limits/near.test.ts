@@ -7,7 +7,7 @@ import type { ChatReply } from '../support/client.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
-import { minuteWith } from './moments.ts';
+import { withinOneMinute } from './moments.ts';
 import { limitOf, needOf } from './refused.ts';
 import { FEW_SEEDS, IS_LONG } from './seeds.ts';
 
@@ -130,24 +130,26 @@ test.each([
   },
   { window: 'a minute', terms: { requests_per_minute: CALLS } },
 ])('under a limit of requests $window every instance admits all up to it', async ({ window, terms }) => {
-  const { secret } = await fleet.tenant(window.replace(' ', '-'), terms);
-  if (window === 'a minute') await minuteWith(6_000);
-  const statuses: (number | null)[] = [];
-  const caller = async (number: number): Promise<void> => {
-    for (let turn = 0; turn < CALLS / CALLERS; turn += 1) {
-      const reply = await fleet.chat(number * 2 + turn, {
-        key: secret,
-        body: { model: 'quick', messages: MESSAGES },
-      });
-      statuses.push(reply.status);
-    }
+  const trial = async (attempt: number): Promise<void> => {
+    const { secret } = await fleet.tenant(`${window.replace(' ', '-')}-${attempt}`, terms);
+    const statuses: (number | null)[] = [];
+    const caller = async (number: number): Promise<void> => {
+      for (let turn = 0; turn < CALLS / CALLERS; turn += 1) {
+        const reply = await fleet.chat(number * 2 + turn, {
+          key: secret,
+          body: { model: 'quick', messages: MESSAGES },
+        });
+        statuses.push(reply.status);
+      }
+    };
+    await Promise.all(Array.from({ length: CALLERS }, (_, number) => caller(number)));
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    const further = await Promise.all(
+      [0, 1, 2].map((instance) =>
+        fleet.chat(instance, { key: secret, body: { model: 'quick', messages: MESSAGES } }),
+      ),
+    );
+    expect(further.map(({ status }) => status)).toEqual([429, 429, 429]);
   };
-  await Promise.all(Array.from({ length: CALLERS }, (_, number) => caller(number)));
-  expect(statuses.filter((status) => status !== 200)).toEqual([]);
-  const further = await Promise.all(
-    [0, 1, 2].map((instance) =>
-      fleet.chat(instance, { key: secret, body: { model: 'quick', messages: MESSAGES } }),
-    ),
-  );
-  expect(further.map(({ status }) => status)).toEqual([429, 429, 429]);
+  await (window === 'a minute' ? withinOneMinute(6_000, trial) : trial(1));
 });

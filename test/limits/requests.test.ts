@@ -4,7 +4,7 @@ import { chargesOf, peakOf } from '../support/identity/charges.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
-import { minuteWith } from './moments.ts';
+import { withinOneMinute } from './moments.ts';
 import { IS_LONG, SEEDS } from './seeds.ts';
 
 let upstream: ScriptedUpstream;
@@ -24,7 +24,7 @@ const HELLO = [{ role: 'user', content: 'Hello' }];
 /** Further seeds of the short form change the order alone. */
 const callsOf = (seed: number): number => (IS_LONG || seed === 1 ? 1_000 : 300);
 const ALLOWED = 100;
-/** What a burst of that many calls takes at most on a busy machine. */
+/** What a burst of that many calls takes on a busy machine. */
 const BURST_MS = 8_000;
 
 /** Calls all at once, one after the other to each instance. @returns how often each status and code came. */
@@ -38,7 +38,7 @@ async function burst(secret: string, seed: number): Promise<Record<string, numbe
       }),
     ),
   );
-  return counted(replies.map((reply) => `${reply.status} ${errorCodeOf(reply) ?? 'ok'}`));
+  return counted(replies.map((reply) => `${reply.status ?? reply.problem} ${errorCodeOf(reply) ?? 'ok'}`));
 }
 
 function counted(words: readonly string[]): Record<string, number> {
@@ -56,18 +56,20 @@ describe.each<{ window: string; terms: PlanTerms; code: string }>([
   test.each(SEEDS)(
     'exactly 100 of 1,000 (of 300 after the first seed) are admitted: seed %i',
     async (seed) => {
-      const { account, secret } = await fleet.tenant(`${window}-${seed}`, terms);
-      if (window === 'minute') await minuteWith(BURST_MS);
-      expect(await burst(secret, seed)).toEqual({
-        '200 ok': ALLOWED,
-        [`429 ${code}`]: callsOf(seed) - ALLOWED,
-      });
-      const charges = chargesOf(await fleet.settledLog(), { meter: 'requests', account });
-      expect(charges.at(-1)).toMatchObject({ settled: ALLOWED, held: 0 });
-      expect(peakOf(charges)).toBe(ALLOWED);
-      const [told] = (await fleet.usage(secret)).limits;
-      expect(told).toMatchObject({ meter: 'requests', limit: ALLOWED, remaining: 0 });
-      expect((told?.used ?? 0) + (told?.reserved ?? 0)).toBe(ALLOWED);
+      const trial = async (attempt: number): Promise<void> => {
+        const { account, secret } = await fleet.tenant(`${window}-${seed}-${attempt}`, terms);
+        expect(await burst(secret, seed)).toEqual({
+          '200 ok': ALLOWED,
+          [`429 ${code}`]: callsOf(seed) - ALLOWED,
+        });
+        const charges = chargesOf(await fleet.settledLog(), { meter: 'requests', account });
+        expect(charges.at(-1)).toMatchObject({ settled: ALLOWED, held: 0 });
+        expect(peakOf(charges)).toBe(ALLOWED);
+        const [told] = (await fleet.usage(secret)).limits;
+        expect(told).toMatchObject({ meter: 'requests', limit: ALLOWED, remaining: 0 });
+        expect((told?.used ?? 0) + (told?.reserved ?? 0)).toBe(ALLOWED);
+      };
+      await (window === 'minute' ? withinOneMinute(BURST_MS, trial) : trial(1));
     },
   );
 });

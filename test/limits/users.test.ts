@@ -106,7 +106,6 @@ class Server {
 
 test.skipIf(IS_LONG)(
   `${USERS} end users over three instances: no quota is exceeded, and none rejects below it`,
-  { timeout: 120_000 },
   async () => {
     await using database = await createDatabase();
     // Ends the sessions after a failure too, so that the database's own complaint doesn't hide it.

@@ -6,4 +6,4 @@ test('faults of an upstream on streams of forms, speech and completions are sett
   const { calls, violations } = await playRouteFaults(4);
   expect(violations).toEqual([]);
   expect(calls).toBeGreaterThan(50);
-}, 120_000);
+});

@@ -27,4 +27,4 @@ test('a comparison reads archived calls from their files, and asks for the direc
   expect([code, stderr]).toEqual([1, expect.stringContaining('--archive-dir')]);
   expect(stderr).toContain('daybook archive restore');
   expect(await compared('--archive-dir', log.directory)).toEqual(whole);
-}, 60_000);
+});

@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { onlyReply, rawRequest } from '../support/wire/raw-http.ts';
@@ -62,7 +63,16 @@ describe('a half-closed client gets its reply', () => {
 
 test('a half-closed client of HTTP/1.0 counts as disconnected', async () => {
   const start = 'POST /v1/chat/completions HTTP/1.0';
-  expect(await sendAndShutDown(chatCall('tokens=3,end=hang@head', false, start))).toHaveLength(0);
-  const events = await relay.waitFor((log) => log.at(-1)?.event.type === 'request.settled');
-  expect(events.at(-1)?.event).toMatchObject({ end_reason: 'client_disconnected' });
+  const model = 'tokens=3,end=hang@head';
+  expect(await sendAndShutDown(chatCall(model, false, start))).toHaveLength(0);
+  const endings = (log: readonly Placed[]): EventOf<'request.settled'>[] => {
+    const accepted = log.flatMap(({ event }) =>
+      event.type === 'request.accepted' && event.model === `s:${model}` ? [event.request] : [],
+    );
+    return log.flatMap(({ event }) =>
+      event.type === 'request.settled' && accepted.includes(event.request) ? [event] : [],
+    );
+  };
+  const events = await relay.waitFor((log) => endings(log).length > 0);
+  expect(endings(events)).toMatchObject([{ end_reason: 'client_disconnected' }]);
 });

@@ -31,7 +31,7 @@ const ask = (script: string, stream: boolean): Promise<ChatReply> =>
     body: { model: `s:tokens=2,${script}=${SILENCE}`, messages: [], stream, user: randomUUID() },
   });
 
-describe.concurrent('an upstream that is silent for long', { timeout: 60_000 }, () => {
+describe.concurrent('an upstream that is silent for long', () => {
   test.for(['every', 'first'])(
     "after its head: a comment keeps the client's connection alive, and nothing else is added (%s)",
     async (pause, { expect }) => {
@@ -54,7 +54,7 @@ describe.concurrent('an upstream that is silent for long', { timeout: 60_000 }, 
   });
 });
 
-describe.concurrent('a client that drips', { timeout: 60_000 }, () => {
+describe.concurrent('a client that drips', () => {
   test('its headers, or sends nothing, is informed and closed, however many there are', async () => {
     const replies = await Promise.all(
       Array.from(

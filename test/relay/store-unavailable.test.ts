@@ -82,7 +82,6 @@ async function recovered(): Promise<ChatReply[]> {
     },
     (status) => status === 200,
     'the relay',
-    20_000,
   );
   return tries;
 }

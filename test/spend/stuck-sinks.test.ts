@@ -60,98 +60,94 @@ async function startSlowReceiver(): Promise<AsyncDisposable & { url: string; rep
   });
 }
 
-test(
-  'sinks that hang, refuse and crawl delay no other sink, no figure and no call',
-  { timeout: 120_000 },
-  async () => {
-    await using hanging = await startReceiver();
-    hanging.reply = { status: null };
-    await using slow = await startSlowReceiver();
-    await using healthy = await startReceiver();
-    const refused = `127.0.0.1:${await refusedPort()}`;
-    const webhook = (url: string): SinkConfig => ({
-      ...{ kind: 'webhook', url, allow_private: true },
-      secret: createWebhookSecret(),
+test('sinks that hang, refuse and crawl delay no other sink, no figure and no call', async () => {
+  await using hanging = await startReceiver();
+  hanging.reply = { status: null };
+  await using slow = await startSlowReceiver();
+  await using healthy = await startReceiver();
+  const refused = `127.0.0.1:${await refusedPort()}`;
+  const webhook = (url: string): SinkConfig => ({
+    ...{ kind: 'webhook', url, allow_private: true },
+    secret: createWebhookSecret(),
+  });
+  const configs: Record<string, SinkConfig> = {
+    hanging: webhook(hanging.url),
+    refusing: webhook(`http://${refused}/`),
+    'refusing-kafka': {
+      kind: 'kafka',
+      brokers: [refused],
+      topic: 'spend',
+      tls: false,
+      allow_private: true,
+    },
+    slow: webhook(slow.url),
+    healthy: webhook(healthy.url),
+  };
+  for (const [name, config] of Object.entries(configs)) {
+    const { secret: _, ...input } = { secret: null, ...config };
+    expect(await administrator.post('/api/v1/sinks', { name, config: input })).toMatchObject({
+      status: 200,
     });
-    const configs: Record<string, SinkConfig> = {
-      hanging: webhook(hanging.url),
-      refusing: webhook(`http://${refused}/`),
-      'refusing-kafka': {
-        kind: 'kafka',
-        brokers: [refused],
-        topic: 'spend',
-        tls: false,
-        allow_private: true,
-      },
-      slow: webhook(slow.url),
-      healthy: webhook(healthy.url),
-    };
-    for (const [name, config] of Object.entries(configs)) {
-      const { secret: _, ...input } = { secret: null, ...config };
-      expect(await administrator.post('/api/v1/sinks', { name, config: input })).toMatchObject({
-        status: 200,
-      });
-    }
-    const sinks = async (): Promise<Map<string, SinkRow>> => {
-      const { body } = await administrator.get<{ data: SinkRow[] }>('/api/v1/sinks');
-      return new Map(body.data.map((sink) => [sink.name, sink]));
-    };
-    const call = async (): Promise<void> => {
-      const body = { model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] };
-      expect((await chat({ port: relay.port, key: relay.key, body })).status).toBe(200);
-    };
+  }
+  const sinks = async (): Promise<Map<string, SinkRow>> => {
+    const { body } = await administrator.get<{ data: SinkRow[] }>('/api/v1/sinks');
+    return new Map(body.data.map((sink) => [sink.name, sink]));
+  };
+  const call = async (): Promise<void> => {
+    const body = { model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] };
+    expect((await chat({ port: relay.port, key: relay.key, body })).status).toBe(200);
+  };
 
-    await call();
-    // From here on all of the broken ones are in the middle of a delivery, or wait for the next.
-    await until(
-      async () => {
-        const { hanging: first, ...others } = Object.fromEntries(await sinks());
-        const failing = [others['refusing'], others['refusing-kafka']].every(
-          (sink) => (sink?.failures ?? 0) > 0,
-        );
-        return failing && hanging.received.length > 0 && first !== undefined;
-      },
-      (are) => are,
-      'the failures',
-      WITHIN_MS,
-    );
-    for (let each = 1; each < CALLS; each++) await call();
+  await call();
+  // From here on all of the broken ones are in the middle of a delivery, or wait for the next.
+  await until(
+    async () => {
+      const { hanging: first, ...others } = Object.fromEntries(await sinks());
+      const failing = [others['refusing'], others['refusing-kafka']].every(
+        (sink) => (sink?.failures ?? 0) > 0,
+      );
+      return failing && hanging.received.length > 0 && first !== undefined;
+    },
+    (are) => are,
+    'the failures',
+    WITHIN_MS,
+  );
+  for (let each = 1; each < CALLS; each++) await call();
 
-    // The ending of a call is appended after its reply.
-    const settled = await until(
-      async () =>
-        (await relay.readLog()).flatMap(({ event }) =>
-          event.type === 'request.settled' ? [event.request] : [],
-        ),
-      (requests) => requests.length === CALLS,
-      'the endings',
-      WITHIN_MS,
-    );
-    const delivered = () =>
-      healthy.received.flatMap(({ body }) => (JSON.parse(body) as { data: SpendEvent[] }).data);
-    await until(
-      delivered,
-      (events) => events.length === CALLS,
-      'the deliveries to the healthy sink',
-      WITHIN_MS,
-    );
-    expect(delivered().map(({ request }) => request)).toEqual(settled);
-    await until(
-      async () => (await administrator.get<UsageReport>('/api/v1/usage')).body.totals.requests,
-      (requests) => requests === CALLS,
-      'the calls in the figures',
-      WITHIN_MS,
-    );
-    const rows = await until(
-      sinks,
-      (found) => (found.get('hanging')?.failures ?? 0) > 0 && slow.replies > 0,
-      'the time-out of the hanging sink',
-      WITHIN_MS,
-    );
-    expect(rows.get('healthy')).toMatchObject({ state: 'active', failures: 0 });
-    expect(rows.get('slow')).toMatchObject({ state: 'active', failures: 0 });
-    expect(rows.get('hanging')).toMatchObject({ state: 'failing', error: 'timed_out' });
-    expect(rows.get('refusing')).toMatchObject({ state: 'failing', error: 'ECONNREFUSED' });
-    expect(rows.get('refusing-kafka')).toMatchObject({ state: 'failing', error: 'ECONNREFUSED' });
-  },
-);
+  // The ending of a call is appended after its reply.
+  const settled = await until(
+    async () =>
+      (await relay.readLog()).flatMap(({ event }) =>
+        event.type === 'request.settled' ? [event.request] : [],
+      ),
+    (requests) => requests.length === CALLS,
+    'the endings',
+    WITHIN_MS,
+  );
+  const delivered = () =>
+    healthy.received.flatMap(({ body }) => (JSON.parse(body) as { data: SpendEvent[] }).data);
+  await until(
+    delivered,
+    (events) => events.length === CALLS,
+    'the deliveries to the healthy sink',
+    WITHIN_MS,
+  );
+  expect(delivered().map(({ request }) => request)).toEqual(settled);
+  await until(
+    async () => (await administrator.get<UsageReport>('/api/v1/usage')).body.totals.requests,
+    (requests) => requests === CALLS,
+    'the calls in the figures',
+    WITHIN_MS,
+  );
+  const rows = await until(
+    sinks,
+    (found) => (found.get('hanging')?.failures ?? 0) > 0 && slow.replies > 0,
+    'the time-out of the hanging sink',
+    WITHIN_MS,
+  );
+  expect(rows.get('healthy')).toMatchObject({ state: 'active', failures: 0 });
+  expect(rows.get('slow')).toMatchObject({ state: 'active', failures: 0 });
+  expect(rows.get('hanging')).toMatchObject({ state: 'failing', error: 'timed_out' });
+  expect(rows.get('refusing')).toMatchObject({ state: 'failing', error: 'ECONNREFUSED' });
+  expect(rows.get('refusing-kafka')).toMatchObject({ state: 'failing', error: 'ECONNREFUSED' });
+});

@@ -56,9 +56,7 @@ const correct = (begun: EventOf<'request.accepted'> | undefined, cost: number, r
 async function issue(period: typeof over) {
   await proveAccount(database, ACCOUNT, directory);
   await expect
-    .poll(() => billing((control) => control.issue({ id: ACCOUNT }, period)).then(() => true, String), {
-      timeout: 20_000,
-    })
+    .poll(() => billing((control) => control.issue({ id: ACCOUNT }, period)).then(() => true, String))
     .toBe(true);
   return (await billing((control) => control.issue({ id: ACCOUNT }, period))).invoice;
 }

@@ -38,7 +38,7 @@ export type ChatReply = ClientRow &
     header(name: string): string | null;
   };
 
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 120_000;
 /** A longer reply is still read to its end and counted, but not kept. */
 const KEPT_BYTES_MAX = 16 * 1024 ** 2;
 const CHAT_PATH = '/v1/chat/completions';

@@ -18,7 +18,7 @@ export type TestDatabase = Store &
   };
 
 /** Sessions of a process that was just killed may take this long to disappear. */
-const SESSIONS_CLOSE_TIMEOUT_MS = 30_000;
+const SESSIONS_CLOSE_TIMEOUT_MS = 120_000;
 /** A statement of a test's own session may take this long, also on a busy machine. */
 const STATEMENT_TIMEOUT_MS = 60_000;
 

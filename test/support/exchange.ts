@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { MalformedMessage, readReply } from './wire/http-message.ts';
 
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 120_000;
 const KEPT_BYTES_MAX = 64 * 1024 ** 2;
 const SHOWN_CHARACTERS = 200;
 
@@ -10,7 +10,7 @@ const SHOWN_CHARACTERS = 200;
  * Sends raw bytes to a port of the loopback interface and collects what comes back, as it is, until
  * one whole HTTP reply was read or the other side has closed. An iterable is sent piece by piece,
  * each in a packet of its own as far as the kernel plays along.
- * @throws {Error} when the connection is refused, or when there is no end within 30 s. A reset
+ * @throws {Error} when the connection is refused, or when there is no end within two minutes. A reset
  * once connected is an answer, not an error: what had arrived is returned.
  */
 export function exchange(

@@ -47,7 +47,7 @@ export type Fleet = AsyncDisposable & {
   settledUsage(key?: string, instance?: number): Promise<Usage>;
   /** The whole log, in order. */
   readLog(): Promise<Placed[]>;
-  /** Reads the log again and again until it satisfies a condition. @throws {Error} after 30 s. */
+  /** Reads the log again and again until it satisfies a condition. @throws {Error} after two minutes. */
   waitFor(condition: (events: readonly Placed[]) => boolean): Promise<Placed[]>;
   /** The log when each call in it has its ending. */
   settledLog(): Promise<Placed[]>;

@@ -31,7 +31,7 @@ const pools = async (): Promise<string[]> =>
 const countJobs = async (condition: string): Promise<number> =>
   (await superuser.query(`select from graphile_worker._private_jobs where ${condition}`)).rowCount ?? 0;
 
-test('the worker starts its queue again, unlocks its jobs and goes on', { timeout: 60_000 }, async () => {
+test('the worker starts its queue again, unlocks its jobs and goes on', async () => {
   const [first] = await until(pools, ({ length }) => length === 1, 'the queue');
   await superuser.query(
     `create function public.fail_deletes() returns trigger language plpgsql as

@@ -53,7 +53,6 @@ describe.skipIf(!HAS_BROWSER)('a live page', () => {
         () => rows.count(),
         (seen) => seen === count,
         'the list',
-        30_000,
       );
     const live = page.getByText('Live', { exact: true }).filter({ visible: true }).first();
     await live.waitFor();

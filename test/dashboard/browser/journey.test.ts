@@ -18,13 +18,13 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     installation = await startInstallation();
     ada = await installation.visit(null);
     grace = await installation.visit(null);
-  }, 120_000);
+  });
   afterAll(() => installation?.[Symbol.asyncDispose]());
 
   const button = (page: Page, name: string | RegExp) =>
     page.getByRole('button', { name, exact: typeof name === 'string' });
   const shows = (page: Page, text: string | RegExp) =>
-    page.getByText(text).filter({ visible: true }).first().waitFor({ timeout: 15_000 });
+    page.getByText(text).filter({ visible: true }).first().waitFor({ timeout: 60_000 });
   /** Navigates without a page load. */
   const go = async (page: Page, name: string): Promise<void> => {
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click();
@@ -187,7 +187,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await button(grace.page, 'Sign out everywhere').click();
     await grace.page.getByRole('dialog').getByRole('button', { name: 'Sign out everywhere' }).click();
     await grace.page.waitForURL(/sign-in/);
-    await other.page.waitForURL(/sign-in/, { timeout: 15_000 });
+    await other.page.waitForURL(/sign-in/);
     await other.context.close();
   });
 

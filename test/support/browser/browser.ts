@@ -25,6 +25,9 @@ export type Look = { theme?: 'light' | 'dark'; width?: number; height?: number }
 /** A browser profile with a page, and the errors of scripts and of the content security policy in it. */
 export type Visitor = { context: BrowserContext; page: Page; problems: string[] };
 
+/** For a page that hangs; a busy machine is slow. */
+const WAIT_MS = 90_000;
+
 /** Opens a new browser profile, signed in as the client if given. */
 export async function openVisitor(
   browser: Browser,
@@ -40,6 +43,7 @@ export async function openVisitor(
     timezoneId: 'Europe/Berlin',
     reducedMotion: 'reduce',
   });
+  context.setDefaultTimeout(WAIT_MS);
   if (client) {
     const [name = '', value = ''] = client.cookie.split('=');
     await context.addCookies([{ name, value, url: origin, httpOnly: true, sameSite: 'Lax' }]);
@@ -53,8 +57,6 @@ export async function openVisitor(
   });
   return { context, page: await context.newPage(), problems };
 }
-
-const WAIT_MS = 20_000;
 
 /** Runs in the page: returns the problem after the timeout, or null after three stable frames. */
 const SETTLED = `new Promise((resolve) => {

@@ -12,7 +12,7 @@ import { until } from '../relay.ts';
 /** A PostgreSQL of its own, set up and started as the compose file's service would be. */
 export type ComposePostgres = { port: number; superuser(): Client; stop(): Promise<void> };
 
-const START_WITHIN_MS = 30_000;
+const START_WITHIN_MS = 120_000;
 
 /**
  * Does what the image's entry point does with this service: initdb with its arguments and user, its

@@ -89,7 +89,7 @@ const ROWS_MAX = 1_000_000;
  */
 const KEPT_BYTES_MAX_EACH = 2 * 1024 ** 2;
 const KEPT_BYTES_MAX_ALL = 256 * 1024 ** 2;
-const WAIT_MS = 30_000;
+const WAIT_MS = 120_000;
 const ROWS_SHOWN = 5;
 
 type Waiter = { condition: (attempts: readonly Attempt[]) => boolean; resolve: () => void };

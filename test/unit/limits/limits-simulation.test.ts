@@ -13,7 +13,7 @@ test('limits hold exactly and free units are never refused, over random crashes 
   }
   // The schedules come to what they are about.
   for (const count of Object.values(counts)) expect(count).toBeGreaterThan(SCHEDULES / 200);
-}, 120_000);
+});
 
 test.each([
   ['overdraw a soft limit by their replies, and by no more', 12_125],
