@@ -41,7 +41,10 @@ export function Help({ onClose }: { onClose: () => void }) {
         <Link to="/settings" onClick={onClose} className="text-accent underline">
           Settings
         </Link>
-        .
+        .{' '}
+        <a href="/docs" className="text-accent underline">
+          Documentation
+        </a>
       </p>
     </Dialog>
   );

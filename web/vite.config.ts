@@ -3,6 +3,7 @@ import react from '@vitejs/plugin-react';
 import { globSync } from 'node:fs';
 import { defineConfig } from 'vite';
 import { chunkGroups } from './chunks.ts';
+import { docsSite } from './docs-site/plugin.ts';
 
 /**
  * Libraries of all pages, and of pages with a session: one chunk each, which is smaller than many small ones.
@@ -28,7 +29,7 @@ const PAGES = globSync('features/*/page.tsx', { cwd: import.meta.dirname });
 /** Builds the dashboard into `dist`, which the server reads into memory. */
 export default defineConfig({
   root: import.meta.dirname,
-  plugins: [react(), tailwindcss()],
+  plugins: [react(), tailwindcss(), docsSite()],
   build: {
     target: 'es2023',
     // The content security policy allows no inline content or data URLs of scripts.

@@ -230,7 +230,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   const headers = pageHeaders(dashboard.config);
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
   const managed = apiRoutes(dashboard);
-  routes.use(openApiRoutes(managed));
+  routes.use(openApiRoutes(managed, headers));
   routes.use(
     apiRouter(managed, {
       find: dashboard.find,

@@ -1,22 +1,29 @@
-import express, { type Router } from 'express';
+import express, { type RequestHandler, type Router } from 'express';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
 import { sendBytes } from '#server/http/respond.ts';
 import { describeApi } from '#server/openapi/document.ts';
+import { referencePage } from '#server/openapi/reference.ts';
 
 export const OPENAPI_PATH = '/api/v1/openapi.json';
 const LLMS_PATH = '/llms.txt';
+const REFERENCE_PATH = '/docs/api-reference.html';
 const KEEP = 'public, max-age=300';
 
 /** The description of the API, public: it says nothing about this installation. Made at the first request. */
-export function openApiRoutes(routes: readonly ApiRoute[]): Router {
+export function openApiRoutes(routes: readonly ApiRoute[], headers: RequestHandler): Router {
   const router = express.Router({ caseSensitive: true });
   let document: Buffer | null = null;
+  let reference: Buffer | null = null;
   router.get(OPENAPI_PATH, (_request, response) => {
     document ??= Buffer.from(JSON.stringify(describeApi(routes)));
     sendBytes(response, document, 'application/json; charset=utf-8', KEEP);
   });
   router.get(LLMS_PATH, (_request, response) => {
     sendBytes(response, LLMS, 'text/plain; charset=utf-8', KEEP);
+  });
+  router.get(REFERENCE_PATH, headers, (_request, response) => {
+    reference ??= Buffer.from(referencePage(describeApi(routes)));
+    sendBytes(response, reference, 'text/html; charset=utf-8', KEEP);
   });
   return router;
 }
@@ -41,4 +48,5 @@ const LLMS = Buffer.from(`# Daybook
 ## API
 
 - [OpenAPI 3.1](${OPENAPI_PATH}): every route with its parameters, bodies, replies and scopes
+- [Documentation](/docs): the pages of this version
 `);

@@ -32,8 +32,21 @@ export const SHARED_WITH_PAGE = [
   'db/spend/sink-kinds.ts',
   'server/contract/backtest-period.ts',
   'server/contract/client-setup.ts',
+  'server/contract/docs-site/docs-page.ts',
   'server/contract/live-protocol.ts',
   'server/contract/shell-word.ts',
+];
+
+/** Sources of the documentation that is built with the page. */
+const DOCUMENTATION = [
+  'docs/',
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'CHANGELOG.md',
+  'deploy/README.md',
+  'bench/README.md',
 ];
 
 /**
@@ -59,7 +72,7 @@ async function isStale(): Promise<boolean> {
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name));
   const own = files.filter((name) => !name.startsWith(PAGE_DIRECTORY + path.sep));
-  const shared = await Promise.all(['package-lock.json', ...SHARED_WITH_PAGE].map(filesIn));
+  const shared = await Promise.all(['package-lock.json', ...DOCUMENTATION, ...SHARED_WITH_PAGE].map(filesIn));
   const times = await Promise.all([...own, ...shared.flat()].map(modifiedMs));
   const builtMs = await modifiedMs(page);
   return times.some((time) => time > builtMs);

@@ -29,6 +29,8 @@ let origin: string;
 async function build(into: string): Promise<void> {
   await mkdir(path.join(into, 'assets'), { recursive: true });
   await writeFile(path.join(into, 'index.html'), HTML);
+  await mkdir(path.join(into, 'docs'));
+  await writeFile(path.join(into, 'docs/index.html'), '<h1>Documentation</h1>');
   await writeFile(path.join(into, 'theme.js'), '0;');
   await writeFile(path.join(into, 'assets/app-1a2b.js'), SCRIPT);
 }
@@ -89,6 +91,18 @@ test('every path serves the page, revalidated each time; hashed files are cached
     String(HTML.length),
     '',
   ]);
+});
+
+test('below /docs are the pages of the documentation alone', async () => {
+  // Its links are relative.
+  for (const at of ['/docs', '/docs/']) {
+    const reply = await get(at);
+    expect([new URL(reply.url).pathname, await reply.text()]).toEqual([
+      '/docs/index.html',
+      '<h1>Documentation</h1>',
+    ]);
+  }
+  expect((await get('/docs/limits.html')).status).toBe(404);
 });
 
 test('it comes in the smallest form that a browser takes, each under a tag of its own', async () => {

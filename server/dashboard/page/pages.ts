@@ -5,6 +5,11 @@ import { hintsFor } from '#server/dashboard/page/hints.ts';
 
 /** What no page is under. */
 const NO_PAGE = /^\/(v1|api|log|healthz|readyz)(\/|$)/;
+/** Files alone: no path below is a view of the page. */
+const NO_VIEW = /^\/(assets\/|docs(\/|$))/;
+/** Links between the pages of the documentation are relative, so its first page has its full address. */
+const DOCS_ROOT = /^\/docs\/?$/;
+const DOCS_START = '/docs/index.html';
 const FOREVER = 'public, max-age=31536000, immutable';
 const NOT_BUILT = 'The dashboard isn\'t built. Run "npm run build" on this server and reload the page.\n';
 
@@ -26,9 +31,10 @@ export function pages(directory: string, headers: RequestHandler): RequestHandle
   return async (request, response, next) => {
     const { method, path } = request;
     if ((method !== 'GET' && method !== 'HEAD') || NO_PAGE.test(path)) return next();
-    const isPage = !path.startsWith('/assets/') && wantsPage(request);
+    const isPage = !NO_VIEW.test(path) && wantsPage(request);
     const found = await files();
     const page = isPage ? found?.files.get('/index.html') : undefined;
+    if (DOCS_ROOT.test(path)) return response.redirect(302, DOCS_START);
     const file = found?.files.get(path) ?? page;
     if (file === undefined && !(isPage && found === null)) return next();
     await new Promise<void>(

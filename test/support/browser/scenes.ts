@@ -41,6 +41,16 @@ async function makeKey(page: Page): Promise<void> {
   await page.getByText('won’t be able to see it again').waitFor();
 }
 
+async function searchDocs(page: Page): Promise<void> {
+  await page.keyboard.press('/');
+  await page.keyboard.type('hard limit');
+  await page.locator('#results a').first().waitFor();
+}
+
+async function openOperation(page: Page): Promise<void> {
+  await page.getByText('/api/v1/keys/{key}/rotate').first().click();
+}
+
 /** Presses the first button with the name and waits for its dialog. */
 const opening =
   (name: string) =>
@@ -206,6 +216,14 @@ async function showCodex(page: Page): Promise<void> {
   await page.getByText('[model_providers.daybook]').scrollIntoViewIfNeeded();
 }
 
+/** The documentation, which is public. */
+const DOCUMENTATION: readonly Scene[] = [
+  { name: 'docs-limits', path: '/docs/limits.html', who: 'visitor' },
+  { name: 'docs-api-reference', path: '/docs/api-reference.html', who: 'visitor' },
+  { name: 'docs-search', path: '/docs', who: 'visitor', act: searchDocs },
+  { name: 'docs-operation', path: '/docs/api-reference.html', who: 'visitor', act: openOperation },
+];
+
 const DIALOGS: readonly Scene[] = [
   { name: 'first-call-agents', path: '/first-call', who: 'member', act: showCodex },
   { name: 'overview-of-a-member', path: '/', who: 'member' },
@@ -325,4 +343,4 @@ const DIALOGS: readonly Scene[] = [
   { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
 ];
 
-export const SCENES: readonly Scene[] = [...OUTSIDE, ...INSIDE, ...AUDIT, ...DIALOGS];
+export const SCENES: readonly Scene[] = [...OUTSIDE, ...INSIDE, ...AUDIT, ...DOCUMENTATION, ...DIALOGS];
