@@ -15,6 +15,8 @@ export class ApiError {
   readonly param: string | null;
   readonly status: number;
   readonly retryAfterS: number | undefined;
+  /** When the limit that rejected resets, however long that takes: some protocols state it in the body. */
+  readonly resetS: number | undefined;
   /** More for the error object: the limit that refused, with its figures. */
   readonly limit: object | null;
   readonly #moreHeaders: readonly string[];
@@ -29,6 +31,8 @@ export class ApiError {
       retryAfterS?: number | undefined;
       /** The same, exact; `Retry-After` is then the whole seconds above it. */
       retryAfterMs?: number;
+      /** Until the limit resets. */
+      resetMs?: number | undefined;
       /** False makes the SDKs give up: a retry doesn't help. */
       shouldRetry?: false;
       limit?: object;
@@ -47,6 +51,7 @@ export class ApiError {
         ? (more.retryAfterS ?? row.retryAfterS)
         : Math.max(1, Math.ceil(retryAfterMs / 1_000));
     if (shouldRetry === false && code === 'rate_limit_exceeded') this.retryAfterS = undefined;
+    this.resetS = more.resetMs === undefined ? undefined : Math.max(1, Math.ceil(more.resetMs / 1_000));
     this.limit = more.limit ?? null;
     this.#moreHeaders = [
       ...headers,

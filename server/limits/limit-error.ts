@@ -79,6 +79,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number, account: stri
     limit,
     headers: limit.resets_at === null ? headers : [...headers, 'x-quota-reset', limit.resets_at],
     shouldRetry: false,
+    resetMs: waitMs ?? undefined,
     ...(isSoon ? { retryAfterMs: waitMs } : {}),
   });
 }

@@ -195,7 +195,11 @@ describe.each(['v1', 'v1beta'])('Gemini %s over chat completions', (version) => 
     const { text } = await ask(`s:end=cut@3:${STREAM}`);
     const last = text.trimEnd().split('\n\n').at(-1) ?? '';
     expect(JSON.parse(last.slice('data: '.length))).toMatchObject({
-      error: { code: 502, status: 'INTERNAL', details: [{ reason: 'upstream_disconnected' }, {}] },
+      error: {
+        code: 502,
+        status: 'INTERNAL',
+        details: [{ reason: 'upstream_disconnected' }, {}, { retryDelay: '1s' }],
+      },
     });
     expect(text).not.toContain('finishReason');
     expect(await lastSettled()).toMatchObject({ end_reason: 'upstream_disconnected', output_tokens: 3 });
@@ -213,6 +217,28 @@ describe.each(['v1', 'v1beta'])('Gemini %s over chat completions', (version) => 
     const { error } = JSON.parse(reply.text) as { error: { code: number; details: object[] } };
     expect([reply.status, error.code]).toEqual([status, status]);
     expect(error.details[0]).toMatchObject({ reason });
+  });
+
+  test('states when a spent quota resets, so that clients give up instead of retrying', async () => {
+    const name = `spent-${version}`;
+    await relay.createAccount(name);
+    const quotas = [{ meter: 'requests', window: 'month', limit: 0, enforcement: 'hard' } as const];
+    await relay.control((control) => control.overrideTerms(name, { quotas }, 'keep'));
+    const { secret } = await relay.createKey({ account: name });
+    const askedAtMs = Date.now();
+    const reply = await ask('s::generateContent', undefined, { 'x-goog-api-key': secret });
+    expect([reply.status, reply.headers.get('x-should-retry')]).toEqual([429, 'false']);
+    const { error } = JSON.parse(reply.text) as { error: { status: string; details: object[] } };
+    expect(error).toMatchObject({
+      status: 'RESOURCE_EXHAUSTED',
+      details: [{ reason: 'insufficient_quota' }, {}, {}],
+    });
+    const { retryDelay } = error.details[2] as { retryDelay: string };
+    expect(retryDelay).toMatch(/^\d+s$/);
+    const resetsAtMs = Date.parse(reply.headers.get('x-quota-reset') ?? '');
+    const secondsFrom = (ms: number): number => Math.ceil((resetsAtMs - ms) / 1_000);
+    expect(Number.parseInt(retryDelay, 10)).toBeGreaterThanOrEqual(secondsFrom(Date.now()));
+    expect(Number.parseInt(retryDelay, 10)).toBeLessThanOrEqual(secondsFrom(askedAtMs));
   });
 
   test("limits the reply by the client's own limit, and names lost fields", async () => {

@@ -19,7 +19,8 @@ export const GEMINI_ERRORS: ErrorFormat = {
 };
 
 function errorBody(refusal: ApiError, requestId: string): string {
-  const { status, code, message } = refusal;
+  const { status, code, message, retryAfterS, resetS } = refusal;
+  const waitS = retryAfterS ?? resetS;
   return JSON.stringify({
     error: {
       code: status,
@@ -28,6 +29,10 @@ function errorBody(refusal: ApiError, requestId: string): string {
       details: [
         { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: code, domain: 'daybook' },
         { '@type': 'type.googleapis.com/google.rpc.RequestInfo', requestId },
+        // Google's clients read the wait here alone: with one of hours they give up instead of retrying.
+        ...(waitS === undefined
+          ? []
+          : [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: `${waitS}s` }]),
       ],
     },
   });
