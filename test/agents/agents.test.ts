@@ -12,7 +12,7 @@ import { runAgent } from './run.ts';
 let relay: TestRelay;
 const models: AgentModel[] = [];
 /** More than an agent gets before it is ended. */
-const TEST_MS_MAX = 110_000;
+const TEST_MS_MAX = 330_000;
 /** The agents weigh as much as everything else together, so they are installed on demand. */
 const isInstalled = existsSync(AGENTS['qwen']?.program ?? '');
 if (!isInstalled)

@@ -89,9 +89,9 @@ async function statusOfCall(relay: TestRelay, key: string): Promise<number> {
   return reply.status;
 }
 
-const ASKED_MS_MAX = 60_000;
+const ASKED_MS_MAX = 240_000;
 
-/** Returns once the model was asked with a tool on offer, the agent has ended, or a minute is over. */
+/** Returns once the model was asked with a tool on offer, the agent has ended, or four minutes are over. */
 export async function untilAsked({ asked }: AgentModel, ended: AbortSignal): Promise<void> {
   const end = AbortSignal.any([ended, AbortSignal.timeout(ASKED_MS_MAX)]);
   await until(

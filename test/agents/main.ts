@@ -77,7 +77,12 @@ async function runAll(): Promise<void> {
     ...Object.values(PATHS).map((each) => `over ${each.name}`),
     ...AGENT_CASES.map((each) => each.name),
   ];
-  const row = [`\`${name}\``, await versionOf(), name === 'gemini' ? 'Gemini' : protocol, ...results];
+  const row = [
+    `\`${name.replace('-settings', '')}\``,
+    await versionOf(),
+    name === 'gemini' ? 'Gemini' : protocol,
+    ...results,
+  ];
   const page = path.join(ROOT, 'docs/clients.md');
   const table = [titles, titles.map(() => '---'), row].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
   writeFileSync(page, withTable(readFileSync(page, 'utf8'), 'npm run agents', table, true));

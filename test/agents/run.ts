@@ -19,8 +19,8 @@ export type Ran = {
 };
 
 const PROMPT = 'When does the tide turn? Write the answer to tide.txt and tell it to me.';
-/** An agent takes seconds to start, and several times that on a machine that has other things to do. */
-const RUN_MS_MAX = 90_000;
+/** For an agent that hangs: one takes seconds to start, and a minute on a machine with other things to do. */
+const RUN_MS_MAX = 300_000;
 
 /**
  * Lets an agent do one thing, in directories of its own. Whatever it wants of the internet goes to a
