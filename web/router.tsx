@@ -52,6 +52,11 @@ const inside = createRoute({
 /** The page to open after signing in. Only local paths are accepted. */
 const readNext = ({ next }: Record<string, unknown>): { next?: string } =>
   typeof next === 'string' && /^\/(?![/\\])/.test(next) ? { next } : {};
+/** The same, and the code of a failed sign-in through an identity provider. */
+const readSignIn = (search: Record<string, unknown>): { next?: string; error?: string } => ({
+  ...readNext(search),
+  ...(typeof search['error'] === 'string' ? { error: search['error'] } : {}),
+});
 const withoutSearch = (): Record<string, never> => ({});
 
 const requestsSearch = (search: Record<string, unknown>): FilterSearch & { request?: string } => {
@@ -64,7 +69,7 @@ const openPages = [
   createRoute({
     getParentRoute: () => root,
     path: '/sign-in',
-    validateSearch: readNext,
+    validateSearch: readSignIn,
     component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage'),
   }),
   createRoute({

@@ -4,6 +4,7 @@ import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { whenSignedOut } from './lib/api/api.ts';
 import { feed } from './lib/feed/feed.ts';
 import { queryClient } from './lib/api/query-client.ts';
+import { useNewNames } from './lib/api/names.ts';
 import { MeContext, meQuery, rightsOf, useMe } from './lib/api/session.ts';
 import { useFeedStatus, useFrames } from './lib/feed/use-feed.ts';
 import { useLeave } from './lib/hooks/use-leave.ts';
@@ -69,6 +70,7 @@ function Layout() {
     if (frames.some((frame) => frame.type === 'notice' && /^(account|member)\./.test(frame.kind)))
       void queries.invalidateQueries({ queryKey: meQuery.queryKey });
   });
+  useNewNames();
   const status = useFeedStatus();
   // Retries failed queries when the server is back.
   useEffect(() => {

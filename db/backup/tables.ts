@@ -36,6 +36,8 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.batch',
   'daybook.batch_line',
   'daybook.member',
+  'daybook.identity',
+  'daybook.provider_secret',
   'daybook.secret_use',
   'daybook.credential',
   'daybook.attribution_key',

@@ -25,6 +25,7 @@ import * as account from '#db/events/account-events.ts';
 import * as attribution from '#db/events/attribution-events.ts';
 import { TokensCounted } from '#db/events/count-events.ts';
 import * as billing from '#db/events/billing-events.ts';
+import * as identity from '#db/events/identity-events.ts';
 import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as managementKey from '#db/events/management-key-events.ts';
@@ -260,6 +261,9 @@ export const Event = z.discriminatedUnion('type', [
   member.RegistrationChanged,
   managementKey.ManagementKeyCreated,
   managementKey.ManagementKeyRevoked,
+  identity.IdentityProviderConfigured,
+  identity.IdentityProviderRemoved,
+  identity.SignInChanged,
   log.LogSignerChanged,
   log.LogEpochStarted,
   log.LogRead,
@@ -353,6 +357,9 @@ export const EVENT_CODES = {
   'invoice.corrected': 1043,
   'management_key.created': 1050,
   'management_key.revoked': 1051,
+  'identity_provider.configured': 1060,
+  'identity_provider.removed': 1061,
+  'sign_in.changed': 1062,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

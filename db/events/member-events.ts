@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ProviderName } from '#db/events/identity-events.ts';
 import { Control, Id, PlanName, REGISTRATION_POLICIES, RoleName, Time } from '#db/events/parts.ts';
 
 /**
@@ -12,6 +13,8 @@ export const MemberAdded = Control.extend({
   role: RoleName,
   /** The invitation that they came by. */
   invitation: Id.optional(),
+  /** The identity provider that they first signed in through. */
+  provider: ProviderName.optional(),
 });
 export const MemberRoleChanged = Control.extend({
   type: z.literal('member.role_changed'),

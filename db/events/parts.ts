@@ -38,8 +38,8 @@ export const REGISTRATION_POLICIES = ['open', 'invite', 'closed'] as const;
 export type RegistrationPolicy = (typeof REGISTRATION_POLICIES)[number];
 
 /**
- * Who caused a control event: `command-line`, `first-start`, `worker`, `registration`, `member/<id>` or
- * `management_key/<id>`.
+ * Who caused a control event: `command-line`, `first-start`, `worker`, `registration`, `member/<id>`,
+ * `management_key/<id>` or `identity_provider/<name>`.
  */
 export const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
 export const Control = z.object({ actor: Actor });

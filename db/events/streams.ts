@@ -2,6 +2,7 @@ import type { ControlEvent, EventOf } from '#db/events/events.ts';
 import type {
   AccountEvent,
   AttributionEvent,
+  IdentityProviderEvent,
   KeyEvent,
   ManagementKeyEvent,
   MemberEvent,
@@ -25,7 +26,7 @@ const READINGS_STREAM = 'log/readings';
 
 /**
  * The stream that a control event belongs to: one per account, key, plan, priced model, dispatched model,
- * upstream, member, invitation, session, sink and management key.
+ * upstream, member, invitation, session, sink, management key and identity provider.
  */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
@@ -76,6 +77,11 @@ export function streamOf(event: ControlEvent): string {
     case 'management_key.created':
     case 'management_key.revoked':
       return `management_key/${event.management_key}`;
+    case 'identity_provider.configured':
+    case 'identity_provider.removed':
+      return `identity_provider/${event.provider}`;
+    case 'sign_in.changed':
+      return 'sign_in';
     case 'registration.changed':
       return 'registration';
     case 'log.signer_changed':
@@ -118,6 +124,8 @@ type EventsOfKind = {
   upstream: UpstreamEvent;
   member: MemberEvent;
   management_key: ManagementKeyEvent;
+  identity_provider: IdentityProviderEvent;
+  sign_in: EventOf<'sign_in.changed'>;
   registration: EventOf<'registration.changed'>;
   log: SigningEvent;
   quota: EventOf<'quota.adjusted'>;

@@ -8,7 +8,8 @@ import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts'
 export type MemberRow = {
   id: string;
   email: string;
-  passwordHash: string;
+  /** Null: they sign in through an identity provider. */
+  passwordHash: string | null;
   role: Role;
   sealedTotp: Buffer | null;
   sealedTotpBegun: Buffer | null;
@@ -54,7 +55,7 @@ export async function readEmails(client: Queryable, ids: readonly string[]): Pro
 /** @returns false if the address is taken; nothing is written then. */
 export async function insertMember(
   client: ClientBase,
-  { id, email, passwordHash, role }: { id: string; email: string; passwordHash: string; role: Role },
+  { id, email, passwordHash, role }: { id: string; email: string; passwordHash: string | null; role: Role },
 ): Promise<boolean> {
   const query = db
     .insertInto('daybook.member')
@@ -79,18 +80,20 @@ export async function setRole(client: ClientBase, id: string, role: Role): Promi
   await countOf(client, db.updateTable('daybook.member').set({ role }).where('id', '=', id));
 }
 
+export type Administrator = { id: string; hasPassword: boolean };
+
 /**
  * The administrators. Their rows stay locked until the transaction ends, which serializes concurrent changes
  * of administrators.
  */
-export async function lockAdministrators(client: ClientBase): Promise<string[]> {
+export async function lockAdministrators(client: ClientBase): Promise<Administrator[]> {
   const query = db
     .selectFrom('daybook.member')
-    .select('id')
+    .select((eb) => ['id', eb('password_hash', 'is not', null).$castTo<boolean>().as('hasPassword')])
     .where('role', '=', 'administrator')
     .orderBy('id')
     .forUpdate();
-  return (await rowsOf(client, query)).map(({ id }) => id);
+  return rowsOf(client, query);
 }
 
 export async function hasAdministrator(client: Queryable): Promise<boolean> {

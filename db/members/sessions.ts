@@ -21,6 +21,15 @@ export type SessionSeen = {
   browser: string;
   network: string;
 };
+export type SessionToOpen = {
+  id: string;
+  member: string;
+  digest: Buffer;
+  browser: string;
+  network: string;
+  /** It ends after this, however it is used. */
+  maxMs: number;
+};
 export type OpenSession = { id: string; member: string; isSeenLate: boolean };
 
 const milliseconds = (ms: number) => sql<Date>`${sql.lit(ms)} * interval '1 millisecond'`;
@@ -42,11 +51,8 @@ export async function touchSession(client: Queryable, id: string): Promise<void>
   await countOf(client, db.updateTable('daybook.session').set({ seen_at: NOW }).where('id', '=', id));
 }
 
-export async function insertSession(
-  client: ClientBase,
-  session: { id: string; member: string; digest: Buffer; browser: string; network: string },
-): Promise<void> {
-  const expires_at = sql<Date>`${NOW} + ${milliseconds(SESSION_MAX_MS)}`;
+export async function insertSession(client: ClientBase, { maxMs, ...session }: SessionToOpen): Promise<void> {
+  const expires_at = sql<Date>`${NOW} + ${milliseconds(maxMs)}`;
   await countOf(client, db.insertInto('daybook.session').values({ ...session, expires_at }));
 }
 

@@ -15,6 +15,7 @@ export type Lock =
   | 'archive'
   | 'backtest'
   | 'checkpoint'
+  | 'identity'
   | 'log'
   | 'logins'
   | 'master_key'

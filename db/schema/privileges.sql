@@ -12,7 +12,8 @@ revoke all on all tables in schema daybook_lock from public, daybook_relay, dayb
 -- Locks. Auditors have no right on the schema, so they can't name its tables; functions of the owner take the
 -- locks of the log and its partitions.
 grant usage on schema daybook_lock to daybook_relay, daybook_worker;
-grant update on daybook_lock.setup, daybook_lock.master_key, daybook_lock.backtest to daybook_relay;
+grant update on daybook_lock.setup, daybook_lock.master_key, daybook_lock.backtest,
+    daybook_lock.identity to daybook_relay;
 grant update on daybook_lock.projecting, daybook_lock.rebuild, daybook_lock.checkpoint to daybook_worker;
 
 grant usage on schema daybook to daybook_relay, daybook_worker, daybook_auditor;
@@ -110,6 +111,8 @@ grant execute on function daybook.resolve_idempotency_key to daybook_relay;
 -- Members and secrets.
 grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete
   on daybook.member to daybook_relay;
+grant select, insert (issuer, subject, provider, member), delete on daybook.identity to daybook_relay;
+grant select, insert, delete on daybook.provider_secret to daybook_relay;
 grant select, insert, update (seen_at), delete on daybook.session to daybook_relay;
 grant select, insert, delete on daybook.link to daybook_relay;
 grant select, insert, update, delete on daybook.attempt to daybook_relay;

@@ -378,6 +378,17 @@ create table daybook.idempotent_reply (
 CREATE INDEX idempotent_reply_account ON daybook.idempotent_reply USING btree (account);
 CREATE INDEX idempotent_reply_age ON daybook.idempotent_reply USING btree (created_at);
 
+create table daybook.identity (
+  issuer text collate "C" not null,
+  subject text collate "C" not null,
+  provider text collate "C" not null,
+  member text collate "C" not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  constraint identity_pkey PRIMARY KEY (issuer, subject)
+);
+CREATE INDEX identity_member ON daybook.identity USING btree (member);
+CREATE INDEX identity_provider ON daybook.identity USING btree (provider);
+
 create table daybook.install (
   only_row boolean default true not null,
   log_id uuid default gen_random_uuid() not null,
@@ -507,7 +518,7 @@ create table daybook.log_partition (
 create table daybook.member (
   id text collate "C" not null,
   email text collate "C" not null,
-  password_hash text not null,
+  password_hash text,
   role text collate "C" not null,
   sealed_totp bytea,
   sealed_totp_begun bytea,
@@ -538,6 +549,13 @@ create table daybook.projection (
   kept_from timestamp with time zone default '-infinity'::timestamp with time zone not null,
   rebuilt_at timestamp with time zone,
   constraint projection_pkey PRIMARY KEY (name)
+);
+
+create table daybook.provider_secret (
+  provider text collate "C" not null,
+  sealed_secret bytea not null,
+  constraint provider_secret_pkey PRIMARY KEY (provider),
+  constraint provider_secret_provider_check CHECK ((provider ~ '^[a-z0-9][a-z0-9-]{0,31}$'::text))
 );
 
 create table daybook.queue_pool (
@@ -694,6 +712,10 @@ create table if not exists daybook_lock.backtest (
 );
 
 create table if not exists daybook_lock.checkpoint (
+
+);
+
+create table if not exists daybook_lock.identity (
 
 );
 
@@ -1175,6 +1197,7 @@ alter table daybook.batch_line add constraint batch_line_batch_fkey FOREIGN KEY 
 alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
 alter table daybook.idempotency_key add constraint idempotency_key_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
+alter table daybook.identity add constraint identity_member_fkey FOREIGN KEY (member) REFERENCES daybook.member(id) ON DELETE CASCADE;
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
 alter table daybook.link add constraint link_made_by_fkey FOREIGN KEY (made_by) REFERENCES daybook.member(id) ON DELETE CASCADE;
 alter table daybook.link add constraint link_member_fkey FOREIGN KEY (member) REFERENCES daybook.member(id) ON DELETE CASCADE;
@@ -3390,6 +3413,7 @@ grant delete, insert, select, update on table daybook.idempotency_key to daybook
 grant delete, select (created_at, request) on table daybook.idempotency_key to daybook_worker;
 grant delete, insert, select on table daybook.idempotent_reply to daybook_relay;
 grant delete, select (created_at, request) on table daybook.idempotent_reply to daybook_worker;
+grant delete, insert (issuer, member, provider, subject), select on table daybook.identity to daybook_relay;
 grant select (log_id, only_row, partition_size) on table daybook.install to daybook_auditor, daybook_worker;
 grant select on table daybook.install to daybook_relay;
 grant select on table daybook.instance to daybook_auditor, daybook_relay, daybook_worker;
@@ -3407,6 +3431,7 @@ grant delete, insert, select, update on table daybook.parked_event to daybook_wo
 grant select on table daybook.parked_event to daybook_auditor, daybook_relay;
 grant delete, insert, select, update on table daybook.projection to daybook_worker;
 grant select on table daybook.projection to daybook_auditor, daybook_relay;
+grant delete, insert, select on table daybook.provider_secret to daybook_relay;
 grant delete, insert, select, update on table daybook.queue_pool to daybook_worker;
 grant insert, select on table daybook.reconciliation_report to daybook_relay;
 grant delete, insert, select, update on table daybook.secret_use to daybook_relay;
@@ -3425,6 +3450,7 @@ grant delete, select on table daybook.stored_object to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
 grant update on table daybook_lock.backtest to daybook_relay;
 grant update on table daybook_lock.checkpoint to daybook_worker;
+grant update on table daybook_lock.identity to daybook_relay;
 grant update on table daybook_lock.master_key to daybook_relay;
 grant update on table daybook_lock.projecting to daybook_worker;
 grant update on table daybook_lock.rebuild to daybook_worker;

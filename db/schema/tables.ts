@@ -261,6 +261,14 @@ export type IdempotentReplyTable = {
   created_at: Default<Timestamp>;
 };
 
+export type IdentityTable = {
+  issuer: string;
+  subject: string;
+  provider: string;
+  member: string;
+  created_at: Default<Timestamp>;
+};
+
 export type InstallTable = {
   only_row: Default<boolean>;
   log_id: Default<string>;
@@ -356,7 +364,7 @@ export type LogPartitionTable = {
 export type MemberTable = {
   id: string;
   email: string;
-  password_hash: string;
+  password_hash: string | null;
   role: 'member' | 'administrator' | 'auditor';
   sealed_totp: Buffer | null;
   sealed_totp_begun: Buffer | null;
@@ -379,6 +387,11 @@ export type ProjectionTable = {
   position_at: Timestamp | null;
   kept_from: Default<TimestampOrInfinity>;
   rebuilt_at: Timestamp | null;
+};
+
+export type ProviderSecretTable = {
+  provider: string;
+  sealed_secret: Buffer;
 };
 
 export type QueuePoolTable = {
@@ -925,6 +938,7 @@ export type Tables = {
   'daybook.credential': CredentialTable;
   'daybook.idempotency_key': IdempotencyKeyTable;
   'daybook.idempotent_reply': IdempotentReplyTable;
+  'daybook.identity': IdentityTable;
   'daybook.install': InstallTable;
   'daybook.instance': InstanceTable;
   'daybook.job_status': JobStatusTable;
@@ -937,6 +951,7 @@ export type Tables = {
   'daybook.member': MemberTable;
   'daybook.parked_event': ParkedEventTable;
   'daybook.projection': ProjectionTable;
+  'daybook.provider_secret': ProviderSecretTable;
   'daybook.queue_pool': QueuePoolTable;
   'daybook.reading': ReadingTable;
   'daybook.reconciliation_report': ReconciliationReportTable;

@@ -67,6 +67,10 @@ const GROUPS: readonly Group[] = [
     names: ['setup-link', 'member'],
     load: async () => (await import('#server/cli/accounts/member.ts')).memberCommands,
   },
+  {
+    names: ['identity-provider', 'sign-in'],
+    load: async () => (await import('#server/cli/accounts/identity-provider.ts')).identityProviderCommands,
+  },
   { names: ['log'], load: async () => (await import('#server/cli/log/log.ts')).logCommands },
   { names: ['audit'], load: async () => (await import('#db/audit/commands/program.ts')).auditCommands },
   { names: ['witness'], load: async () => (await import('#db/audit/commands/witness.ts')).witnessCommand },

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { IdentityProviderTerms, PASSWORD_POLICIES, ProviderName } from '#db/events/identity-events.ts';
 import { ChangeReply } from '#server/contract/parts.ts';
 import { Id, PlanName, REGISTRATION_POLICIES, RoleName } from '#db/events/parts.ts';
 import { Email } from '#server/contract/session.ts';
@@ -72,3 +73,42 @@ export const PutRegistration = z.strictObject({
   policy: z.enum(REGISTRATION_POLICIES),
   plan: PlanName.nullable(),
 });
+
+/** One in `GET /api/v1/identity-providers`, a list. The client secret is never returned. */
+export const IdentityProviderRow = z.object({
+  name: ProviderName,
+  ...IdentityProviderTerms.shape,
+  has_client_secret: z.boolean(),
+  /** To register at the provider. */
+  redirect_uri: z.string(),
+});
+export type IdentityProviderRow = z.infer<typeof IdentityProviderRow>;
+
+export const CLIENT_SECRET_CHARACTERS_MAX = 1_000;
+/**
+ * `PUT /api/v1/identity-providers/:provider`: adds or replaces a provider. `DELETE` removes it, with the
+ * identities and sessions of its members.
+ */
+export const PutIdentityProvider = z.strictObject({
+  ...IdentityProviderTerms.shape,
+  scopes: IdentityProviderTerms.shape.scopes.default(['email', 'profile']),
+  groups_claim: IdentityProviderTerms.shape.groups_claim.default('groups'),
+  link_by_email: z.boolean().default(false),
+  session_hours: IdentityProviderTerms.shape.session_hours.default(12),
+  empty_accounts: IdentityProviderTerms.shape.empty_accounts.default('keep'),
+  network: IdentityProviderTerms.shape.network.default('public'),
+  /** Null: the provider has none, and PKCE alone protects the code. Absent: as before. */
+  client_secret: z.string().min(1).max(CLIENT_SECRET_CHARACTERS_MAX).nullable().optional(),
+});
+export type PutIdentityProvider = z.input<typeof PutIdentityProvider>;
+
+/** `GET /api/v1/sign-in-settings` and `PUT` of the same. */
+export const SignInSettings = z.object({
+  object: z.literal('sign_in_settings'),
+  /** Who may sign in with a password. Administrators always may. */
+  passwords: z.enum(PASSWORD_POLICIES),
+});
+export type SignInSettings = z.infer<typeof SignInSettings>;
+export const PutSignInSettings = z.strictObject({ passwords: z.enum(PASSWORD_POLICIES) });
+
+export type { IdentityRule, PasswordPolicy } from '#db/events/identity-events.ts';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { PASSWORD_POLICIES } from '#db/events/identity-events.ts';
 import { AccountName, REGISTRATION_POLICIES, RoleName } from '#db/events/parts.ts';
 
 /**
@@ -42,13 +43,23 @@ export const Welcome = z.object({
   needs_setup: z.boolean(),
   /** Whether reset links are emailed; otherwise an administrator creates them. */
   can_send_mail: z.boolean(),
+  /** Identity providers, each with the path that starts a sign-in. */
+  providers: z.array(z.object({ name: z.string(), label: z.string(), start_path: z.string() })),
+  /** Who may sign in with a password. */
+  passwords: z.enum(PASSWORD_POLICIES),
 });
 export type Welcome = z.infer<typeof Welcome>;
 
 /** `GET /api/v1/me`, and the reply of `POST /api/v1/session` and every other route that signs in. */
 export const Me = z.object({
   object: z.literal('me'),
-  member: z.object({ id: z.string(), email: z.string(), role: RoleName, has_totp: z.boolean() }),
+  member: z.object({
+    id: z.string(),
+    email: z.string(),
+    role: RoleName,
+    has_totp: z.boolean(),
+    has_password: z.boolean(),
+  }),
   account: z.object({
     id: z.string(),
     name: z.string(),

@@ -10,6 +10,7 @@ import { desiredStateRoutes } from '#server/dashboard/desired-state/routes.ts';
 import { dispatchRoutes } from '#server/dashboard/models/routing.ts';
 import { eventRoutes } from '#server/dashboard/events/routes.ts';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
+import { identityRoutes } from '#server/dashboard/identity/settings.ts';
 import { keyRoutes } from '#server/dashboard/keys/routes.ts';
 import { limitRoutes } from '#server/read/limits.ts';
 import { invitationRoutes } from '#server/dashboard/members/invitations.ts';
@@ -42,6 +43,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     memberRoutes,
     invitationRoutes,
     registrationPolicyRoutes,
+    identityRoutes,
     keyRoutes,
     managementKeyRoutes,
     accountRoutes,

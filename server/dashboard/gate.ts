@@ -301,7 +301,7 @@ function bodyError({ status }: { status?: number }): ApiError {
 }
 
 /** The error for a failed decision or an unavailable database; null for a bug. */
-function errorOf(error: unknown): ApiError | null {
+export function errorOf(error: unknown): ApiError | null {
   if (isStoreFault(error)) return new ApiError('store_unavailable');
   if (error instanceof ConflictError) return new ApiError('version_conflict');
   if (!(error instanceof DecisionError)) return null;

@@ -5,7 +5,7 @@ import { replyOf } from '#server/http/respond.ts';
 import { type ApiRoute, CALLERS, memberRoute } from '#server/dashboard/gate.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import type { SessionListener } from '#server/read-model/read-model.ts';
+import type { SessionListener } from '#server/read-model/listeners.ts';
 import { checkKey } from '#server/access/authenticate.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';

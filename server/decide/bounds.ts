@@ -6,6 +6,8 @@ import { assertIncreasing } from '#db/assert-increasing.ts';
 export const KEYS_ACTIVE_MAX = 1_000;
 /** Keys that an account ever has, ended ones included. */
 export const KEYS_EVER_MAX = 10_000;
+/** Identity providers: each is a button of the sign-in page. */
+export const IDENTITY_PROVIDERS_MAX = 10;
 /** Active management keys of one account, or of the installation: all are in the memory of every server. */
 export const MANAGEMENT_KEYS_ACTIVE_MAX = 100;
 /** The longest time that an old secret may be valid beside its successor. */

@@ -46,6 +46,48 @@ export const DASHBOARD_ERRORS = {
     message: 'This management key was revoked. Create a new one.',
   },
 
+  password_sign_in_off: {
+    status: 403,
+    type: 'permission_error',
+    message: 'Passwords are off for you. Sign in through your identity provider.',
+  },
+  provider_unavailable: {
+    status: 502,
+    type: 'server_error',
+    message: "The identity provider can't be reached, or its metadata is invalid. Try again later.",
+    retryAfterS: 10,
+  },
+  provider_denied: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The identity provider did not sign you in. Try again, or ask its administrator.',
+  },
+  provider_response_invalid: {
+    status: 401,
+    type: 'authentication_error',
+    message: "The identity provider's response failed verification. Sign in again.",
+  },
+  sign_in_expired: {
+    status: 401,
+    type: 'authentication_error',
+    message: 'This sign-in took too long, or began in another browser. Sign in again.',
+  },
+  no_matching_rule: {
+    status: 403,
+    type: 'permission_error',
+    message: 'None of your groups has access. Ask an administrator.',
+  },
+  email_required: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The identity provider sent no verified email for you. Ask its administrator.',
+  },
+  email_in_use: {
+    status: 409,
+    type: 'invalid_request_error',
+    message: 'Another member has your email. Ask an administrator.',
+  },
+
   insufficient_scope: {
     status: 403,
     type: 'permission_error',
@@ -96,7 +138,9 @@ export const DASHBOARD_ERRORS = {
   last_administrator: {
     status: 409,
     type: 'invalid_request_error',
-    message: 'This is the last administrator. Make another member an administrator first.',
+    message:
+      'This is the last administrator with a password. ' +
+      'Make another member with a password an administrator first.',
   },
   version_conflict: {
     status: 409,

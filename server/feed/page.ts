@@ -15,9 +15,9 @@ export const MESSAGE_FRAMES_MAX = 250;
 export type PlanOf = (account: string) => string | null;
 
 /** Notices about members, sessions and management keys are hidden from API keys. */
-const OF_PEOPLE = /^(member|session|invitation|registration|management_key)\./;
+const OF_PEOPLE = /^(member|session|invitation|registration|management_key|identity_provider|sign_in)\./;
 /** Of these, notices without an account are for readers of all accounts. */
-const OF_THE_SERVICE = /^(invitation|registration)\./;
+const OF_THE_SERVICE = /^(invitation|registration|identity_provider|sign_in)\./;
 
 type Item = {
   position: number;

@@ -26,6 +26,7 @@ import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/re
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { apiRouter, mayReadEvents } from '#server/dashboard/gate.ts';
+import { providerSignIn } from '#server/dashboard/identity/sign-in.ts';
 import { LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/upgrade.ts';
 import { asksForWebSocket, isWebSocket } from '#server/http/websocket-handshake.ts';
 import { openApiRoutes } from '#server/openapi/routes.ts';
@@ -231,6 +232,8 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
   const managed = apiRoutes(dashboard);
   routes.use(openApiRoutes(managed, headers));
+  routes.use('/sign-in', headers);
+  routes.use(providerSignIn(dashboard));
   routes.use(
     apiRouter(managed, {
       find: dashboard.find,

@@ -13,20 +13,13 @@ import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
 import { CATCH_UP_WAIT_MS, READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
 import { ChargedLimits } from '#server/read-model/charged-limits.ts';
+import type { AdjustmentListener, ChangeListener, SessionListener } from '#server/read-model/listeners.ts';
+import { Identities } from '#server/read-model/identities.ts';
 import { ManagementKeys } from '#server/read-model/management-keys.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { advance, type Unapplied, UnappliedEvents } from '#server/read-model/unapplied-events.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
-
-/** Called once per page of the log, with the accounts whose calls it may affect. */
-export type ChangeListener = (accounts: ReadonlySet<string>) => void;
-
-/** Called with each event that may end a session: the session was closed, or its member changed. */
-export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) => void;
-
-/** Called with the account (`account/<id>`) or the key (`key/<id>`) of each adjusted quota. */
-export type AdjustmentListener = (subject: string) => void;
 
 /**
  * Accounts, keys, plans, prices and upstreams in memory, folded from the log by following it. The hot path
@@ -36,6 +29,7 @@ export class ReadModel {
   readonly prices = new PriceTable();
   readonly directory = new UpstreamDirectory();
   readonly managementKeys = new ManagementKeys();
+  readonly identities = new Identities();
   /** The limits that calls are charged to, of their accounts, parent accounts and keys. */
   readonly charged = new ChargedLimits(this);
   /** What this version could not apply; the subjects of these events are not served. */
@@ -165,6 +159,11 @@ export class ReadModel {
       case 'management_key.created':
       case 'management_key.revoked':
         return this.managementKeys.apply({ event, at, position, version });
+      case 'identity_provider.configured':
+      case 'identity_provider.removed':
+        return this.identities.apply({ event, at, position, version });
+      case 'sign_in.changed':
+        return this.identities.applySignIn({ event, at, position, version });
       // Neither the permissions of a call nor a session depend on these.
       case 'attribution.erased':
       case 'attribution.key_destroyed':

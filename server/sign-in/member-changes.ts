@@ -5,7 +5,13 @@ import { evolveMember, type Member } from '#db/fold/member.ts';
 import { deleteLinks, deleteLinksMadeBy } from '#db/members/links.ts';
 import type { ControlAppend } from '#db/log/append.ts';
 import { readStream } from '#db/log/read.ts';
-import { eraseMember, lockAdministrators, setPasswordHash, setRole } from '#db/members/members.ts';
+import {
+  type Administrator,
+  eraseMember,
+  lockAdministrators,
+  setPasswordHash,
+  setRole,
+} from '#db/members/members.ts';
 import { deleteSessions } from '#db/members/sessions.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Change } from '#server/control/change.ts';
@@ -20,11 +26,22 @@ export type Changed = { position: number | null; done: Change };
 const UNCHANGED: Changed = { position: null, done: { event: null } };
 
 /** Loads a member from the log. @throws {DecisionError} if it doesn't exist. */
-async function loadMember(client: Client, id: string): Promise<Member> {
+export async function loadMember(client: Client, id: string): Promise<Member> {
   const events = await readStream(client, `member/${id}`);
   const member = events.reduce<Member | undefined>(evolveMember, undefined);
   if (member?.state !== 'active') throw new DecisionError('not_found', 'There is no such member.');
   return member;
+}
+
+/**
+ * Whether an administrator is the last one with a password. They stay, so that no fault of an identity
+ * provider locks everyone out. Pure.
+ */
+function isLast(administrators: readonly Administrator[], id: string): boolean {
+  return (
+    administrators.some((each) => each.id === id) &&
+    !administrators.some((each) => each.id !== id && each.hasPassword)
+  );
 }
 
 /**
@@ -37,18 +54,30 @@ export async function changeRole(
   id: string,
   role: Role,
 ): Promise<Changed | ApiError> {
+  const appends = await roleAppends(client, id, role, control.actor);
+  return appends instanceof ApiError ? appends : appendAll(control, appends);
+}
+
+/** Writes the rows of a changed role. @returns the events to append, the change itself last. */
+export async function roleAppends(
+  client: Client,
+  id: string,
+  role: Role,
+  actor: string,
+): Promise<ControlAppend[] | ApiError> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
-  if (member.role === role) return UNCHANGED;
-  if (administrators.length === 1 && administrators[0] === id) return new ApiError('last_administrator');
+  if (member.role === role) return [];
+  if (isLast(administrators, id)) return new ApiError('last_administrator');
   await setRole(client, id, role);
-  const others = withdrawals(await deleteLinksMadeBy(client, id), control.actor);
-  return append(
-    control,
-    member,
-    { type: 'member.role_changed', member: id, account: member.account, role, actor: control.actor },
-    others,
-  );
+  const others = withdrawals(await deleteLinksMadeBy(client, id), actor);
+  return [
+    ...others,
+    {
+      event: { type: 'member.role_changed', member: id, account: member.account, role, actor },
+      version: member.version + 1,
+    },
+  ];
 }
 
 /** Removes a member: ends their sessions and links, and erases their email and password. */
@@ -57,22 +86,30 @@ export async function removeMember(
   client: Client,
   id: string,
 ): Promise<Changed | ApiError> {
+  const appends = await removalAppends(client, id, control.actor);
+  return appends instanceof ApiError ? appends : appendAll(control, appends);
+}
+
+/** Erases the rows of a removed member. @returns the events to append, the removal itself last. */
+export async function removalAppends(
+  client: Client,
+  id: string,
+  actor: string,
+): Promise<ControlAppend[] | ApiError> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
-  if (administrators.length === 1 && administrators[0] === id) return new ApiError('last_administrator');
+  if (isLast(administrators, id)) return new ApiError('last_administrator');
   const ended = await deleteSessions(client, id, null);
   const withdrawn = await deleteLinksMadeBy(client, id);
   await eraseMember(client, id);
-  const others = [
-    ...sessionClosedAppends(ended, member, control.actor),
-    ...withdrawals(withdrawn, control.actor),
+  return [
+    ...sessionClosedAppends(ended, member, actor),
+    ...withdrawals(withdrawn, actor),
+    {
+      event: { type: 'member.removed', member: id, account: member.account, actor },
+      version: member.version + 1,
+    },
   ];
-  return append(
-    control,
-    member,
-    { type: 'member.removed', member: id, account: member.account, actor: control.actor },
-    others,
-  );
 }
 
 /**
@@ -124,7 +161,7 @@ export async function makeResetLink(
   id: string,
   { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
 ): Promise<{ position: number; done: Link & Change } | ApiError> {
-  if (by !== null && !(await lockAdministrators(client)).includes(by))
+  if (by !== null && !(await lockAdministrators(client)).some((each) => each.id === by))
     return new ApiError('insufficient_role');
   const { account, version } = await loadMember(client, id);
   await dropCode?.();
@@ -150,12 +187,13 @@ function withdrawals(invitations: readonly string[], actor: string): ControlAppe
   }));
 }
 
-async function append(
-  control: Control,
-  member: Member,
-  event: ControlEvent,
-  others: readonly ControlAppend[] = [],
-): Promise<Changed> {
-  const position = await control.append([...others, { event, version: member.version + 1 }]);
-  return { position, done: { event: { type: event.type, position } } };
+const append = (control: Control, member: Member, event: ControlEvent): Promise<Changed> =>
+  appendAll(control, [{ event, version: member.version + 1 }]);
+
+/** @param appends the change itself last; empty: nothing changed. */
+async function appendAll(control: Control, appends: readonly ControlAppend[]): Promise<Changed> {
+  const last = appends.at(-1);
+  if (last === undefined) return UNCHANGED;
+  const position = await control.append(appends);
+  return { position, done: { event: { type: last.event.type, position } } };
 }

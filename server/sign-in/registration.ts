@@ -20,6 +20,8 @@ export type Registration = {
   /** The id of an existing account; or the name of a new one, and its plan. */
   account: { joins: string } | { name: string; plan: string | null };
   invitation?: string;
+  /** The identity provider that they sign in through. */
+  provider?: string;
 };
 
 export const EMAIL_TAKEN = new ApiError('already_exists', {
@@ -54,7 +56,7 @@ export async function registerMember(
       const failed = await admit(client);
       if (failed) return failed;
       if (!(await insertMember(client, { ...registration, id: member }))) return EMAIL_TAKEN;
-      const events = registrationAppends(member, { ...registration, account }, control);
+      const events = newMemberAppends(member, { ...registration, account }, control.actor);
       const opened =
         session === null
           ? null
@@ -86,10 +88,11 @@ function withFreeName(account: Registration['account'], readModel: ReadModel): R
   return { ...account, name: freeName(account.name, taken) };
 }
 
-function registrationAppends(
+/** The events of a new member and, if it is new, their account. */
+export function newMemberAppends(
   member: string,
-  { account, role, invitation }: Registration,
-  { actor }: Control,
+  { account, role, invitation, provider }: Omit<Registration, 'email' | 'passwordHash'>,
+  actor: string,
 ): { account: string; appends: ControlAppend[] } {
   const added = (id: string): ControlAppend => ({
     event: {
@@ -99,6 +102,7 @@ function registrationAppends(
       role,
       actor,
       ...(invitation === undefined ? {} : { invitation }),
+      ...(provider === undefined ? {} : { provider }),
     },
     version: 1,
   });

@@ -8,6 +8,7 @@ import {
   findOpenSession,
   insertSession,
   pruneSessions,
+  SESSION_MAX_MS,
   touchSession,
 } from '#db/members/sessions.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
@@ -74,12 +75,14 @@ export class Sessions {
 
   /**
    * Opens a session within a transaction: always a new one, which replaces this browser's previous session.
+   * @param maxMs when the session ends in any case.
    * @returns the events to append, and a function that sets the cookie, to call after the commit.
    */
   async open(
     client: ClientBase,
     request: IncomingMessage,
     member: { id: string; account: string },
+    maxMs: number = SESSION_MAX_MS,
   ): Promise<{ id: string; appends: ControlAppend[]; setCookie: (response: ServerResponse) => void }> {
     const token = randomBase62(SECRET_CHARACTERS);
     const id = publicId();
@@ -98,6 +101,7 @@ export class Sessions {
       digest: digestOf(token),
       browser: browserLabel(request.headers['user-agent']),
       network: networkOf(request, this.#reach.trustedProxies),
+      maxMs,
     });
     const opened: EventOf<'session.opened'> = {
       type: 'session.opened',

@@ -15,6 +15,8 @@ const LIMITS = {
   registration: { points: 5, duration: 60 * 60 },
   /** Requests for reset links from one network. */
   forgotten: { points: 5, duration: 60 * 60 },
+  /** Sign-ins through providers from one network, which may be that of a company. */
+  provider: { points: 500, duration: 60 * 60 },
 } as const;
 
 export type AttemptKind = keyof typeof LIMITS;
@@ -39,6 +41,7 @@ export class LoginThrottle {
       code: limiter('code'),
       registration: limiter('registration'),
       forgotten: limiter('forgotten'),
+      provider: limiter('provider'),
     };
   }
 

@@ -49,6 +49,11 @@ const PERMITTED: Record<string, string> = {
   'delete /api/v1/invitations/:invitation': 'administrator',
   'get /api/v1/registration': OVERSEERS,
   'put /api/v1/registration': 'administrator',
+  'get /api/v1/identity-providers': OVERSEERS,
+  'put /api/v1/identity-providers/:provider': 'administrator',
+  'delete /api/v1/identity-providers/:provider': 'administrator',
+  'get /api/v1/sign-in-settings': OVERSEERS,
+  'put /api/v1/sign-in-settings': 'administrator',
 
   'get /api/v1/management-keys': EVERYBODY,
   'post /api/v1/management-keys': CALLERS,

@@ -67,6 +67,7 @@ const PURE = [
   'db/events/account-events.ts',
   'db/events/key-events.ts',
   'db/events/management-key-events.ts',
+  'db/events/identity-events.ts',
   'db/events/management-scopes.ts',
   'db/events/rejection-events.ts',
   'db/attribution/value.ts',

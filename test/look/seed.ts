@@ -102,6 +102,23 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     administrator.post<{ id: string }>('/api/v1/accounts', { name: 'Globex Robotics', plan: 'team' }),
   );
   await made(administrator.post('/api/v1/accounts', { name: 'Initech', plan: 'trial' }));
+  for (const [name, label] of [
+    ['acme', 'Acme SSO'],
+    ['github', 'GitHub Enterprise'],
+  ])
+    await made(
+      administrator.put(`/api/v1/identity-providers/${name}`, {
+        label,
+        issuer: `https://${name}.example.com/oauth2/default`,
+        client_id: 'daybook',
+        client_secret: 'the-secret',
+        empty_accounts: 'suspend',
+        rules: [
+          { group: 'platform-engineering', role: 'administrator', account: globex.id },
+          { group: null, role: 'member', account: null },
+        ],
+      }),
+    );
   await made(
     administrator.put(`/api/v1/accounts/${globex.id}/parent`, { parent: administrator.me.account.id }),
   );

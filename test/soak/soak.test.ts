@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { databaseGround } from '../chaos/ground.ts';
 import { soak } from './soak.ts';
 
-test('a few seconds of mixed calls with faults violate nothing and have a figure for each series', async () => {
+test('seconds of mixed calls with faults violate nothing and have a figure for each series', async () => {
   await using ground = await databaseGround();
   const verdict = await soak(ground, {
     secs: 3,

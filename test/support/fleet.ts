@@ -25,6 +25,8 @@ export type FleetOptions = {
 /** Several servers in this process, on one database, with one pepper and master key, each on its own port. */
 export type Fleet = AsyncDisposable & {
   readonly ports: readonly number[];
+  /** The data directory of the first server, which has the setup link. */
+  readonly dataDir: string;
   /** The name and id of the account of the first start, and its key with its id. */
   readonly account: string;
   readonly accountId: string;
@@ -122,6 +124,7 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
 
   return {
     ports,
+    dataDir: place.dataDir,
     account,
     accountId,
     key,

@@ -17,6 +17,8 @@ create table daybook_lock.rebuild ();
 create table daybook_lock.archive ();
 -- The process that creates the first administrator.
 create table daybook_lock.setup ();
+-- The process that lets a person in through an identity provider, or changes one.
+create table daybook_lock.identity ();
 -- The process that signs the head of the log.
 create table daybook_lock.checkpoint ();
 -- The server that runs a back-test of the dashboard.

@@ -6,8 +6,8 @@
 create table daybook.member (
   id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
   email text collate "C" not null unique check (email = lower(email)),
-  -- Argon2id in the PHC string format, with its parameters and salt.
-  password_hash text not null,
+  -- Argon2id in the PHC string format, with its parameters and salt; null: signs in through a provider.
+  password_hash text,
   -- Same as in the log, changed with its event: administrators are counted under the lock of these rows.
   role text collate "C" not null check (role in ('member', 'administrator', 'auditor')),
   -- The secret of an authenticator app, sealed under the pepper (db/secrets/seal.ts), and one that is not
@@ -19,6 +19,25 @@ create table daybook.member (
   created_at timestamptz not null default clock_timestamp()
 );
 create index member_administrators on daybook.member (id) where role = 'administrator';
+
+-- Who a member is at an OpenID provider. By the issuer, so that a provider that is pointed at another issuer
+-- opens no member to that one's subjects.
+create table daybook.identity (
+  issuer text collate "C" not null,
+  subject text collate "C" not null,
+  provider text collate "C" not null,
+  member text collate "C" not null references daybook.member on delete cascade,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (issuer, subject)
+);
+create index identity_member on daybook.identity (member);
+create index identity_provider on daybook.identity (provider);
+
+-- The client secrets of providers, sealed under the pepper (server/sign-in/oidc/client-secret.ts).
+create table daybook.provider_secret (
+  provider text collate "C" primary key check (provider ~ '^[a-z0-9][a-z0-9-]{0,31}$'),
+  sealed_secret bytea not null
+);
 
 -- Open sessions; an ended one has no row. The token is in its holder's cookie alone.
 create table daybook.session (

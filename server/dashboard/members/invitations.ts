@@ -66,7 +66,9 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
       const origin = dashboardOrigin(dashboard, request);
       const created = await change({ control, readModel }, actor, async (writer, client) => {
         // The creator may have lost the role since this request was authorized.
-        if (!(await lockAdministrators(client)).includes(member.id)) return new ApiError('insufficient_role');
+        const administrators = await lockAdministrators(client);
+        if (!administrators.some(({ id: each }) => each === member.id))
+          return new ApiError('insufficient_role');
         const link = await makeLink(client, origin, { kind: 'invitation', account, role }, member.id, id);
         const event = {
           type: 'invitation.created' as const,

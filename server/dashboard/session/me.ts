@@ -17,7 +17,13 @@ export async function readMe(
   if (!row) return new ApiError('unauthenticated');
   return {
     object: 'me',
-    member: { id: member.id, email: row.email, role: member.role, has_totp: member.hasTotp },
+    member: {
+      id: member.id,
+      email: row.email,
+      role: member.role,
+      has_totp: member.hasTotp,
+      has_password: row.passwordHash !== null,
+    },
     account: { id: account.id, name: account.name, state: account.state, plan: account.plan },
     session,
     base_url: `${originFor(request, config, origin())}/v1`,

@@ -14,6 +14,7 @@ import { queryAnonymously } from '#server/sign-in/store.ts';
 import { makeLink } from '#server/sign-in/links.ts';
 import { setPassword } from '#server/sign-in/member-changes.ts';
 import { networkOf, ownOrigin } from '#server/sign-in/origin.ts';
+import { checkPasswordPolicy } from '#server/sign-in/password-policy.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 
@@ -49,7 +50,8 @@ async function sendResetLink(
 ): Promise<void> {
   const { mail } = signIn;
   const row = mail && (await memberByEmail(signIn.anonymousPool, email));
-  if (!mail || !row) return;
+  // Members of an identity provider have no password to forget.
+  if (!mail || !row || row.passwordHash === null) return;
   // Earlier links stay valid: anyone may ask for another one.
   const link = await change({ control, readModel }, `member/${row.id}`, async (_writer, client) => ({
     position: null,
@@ -88,6 +90,8 @@ function resetPassword(dashboard: Dashboard): ApiRoute {
       if (passwordHash instanceof ApiError) return passwordHash;
       const who = await signIn.sessions.whoIs(member);
       if (who instanceof ApiError) return who;
+      const off = await checkPasswordPolicy(signIn.anonymousPool, readModel, { role: who.role, member });
+      if (off) return off;
       const opened = await change({ control, readModel }, `member/${member}`, async (writer, client) => {
         if (!(await consumeLink(client, 'reset', digest))) return LINK_NOT_VALID;
         const appends = await setPassword(writer.actor, client, member, passwordHash, null);

@@ -10,6 +10,7 @@ import {
 import { setTimeout as wait } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { IncomingMessage } from 'node:http';
+import type { Role } from '#db/events/parts.ts';
 import {
   deleteLinks,
   findLink,
@@ -97,6 +98,8 @@ function register(dashboard: Dashboard): ApiRoute {
     async ({ body, request, response }) => {
       const startMs = performance.now();
       const isOpen = readModel.registration.policy === 'open';
+      const off = passwordsOff(readModel, 'member');
+      if (off && body.invitation === undefined) return off;
       if (!isOpen && body.invitation === undefined) return new ApiError('registration_closed');
       const plan = defaultPlan(readModel);
       if (plan instanceof ApiError) return plan;
@@ -110,6 +113,8 @@ function register(dashboard: Dashboard): ApiRoute {
         digest === null ? null : await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
       if (invitation instanceof ApiError) return invitation;
       if (digest !== null && invitation === null) return LINK_NOT_VALID;
+      const refused = invitation && passwordsOff(readModel, invitation.role);
+      if (refused) return refused;
       const failed = await registerWithoutSession(dashboard, body, invitation, digest);
       await untilStep(startMs);
       if (failed) return failed;
@@ -157,6 +162,8 @@ function acceptInvitation(dashboard: Dashboard): ApiRoute {
       const digest = digestOf(secret);
       const invitation = await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
       if (invitation === null || invitation instanceof ApiError) return invitation ?? LINK_NOT_VALID;
+      const off = passwordsOff(readModel, invitation.role);
+      if (off) return off;
       if (invitation.account === null && name === undefined)
         return new ApiError('missing_required_parameter', {
           message: 'This invitation creates a new account. Enter a name for it.',
@@ -209,6 +216,14 @@ async function registerWithoutSession(
   );
   return registered instanceof ApiError && registered !== EMAIL_TAKEN ? registered : null;
 }
+
+/** New members sign in with a password, which may be off for their role. */
+const passwordsOff = ({ identities }: ReadModel, role: Role): ApiError | null =>
+  identities.signIn.passwords === 'everyone' || role === 'administrator'
+    ? null
+    : new ApiError('password_sign_in_off', {
+        message: 'Passwords are off. Sign in through your identity provider.',
+      });
 
 /** The plan of new accounts. A retired plan closes registration, since no plan means no limits. */
 function defaultPlan(readModel: ReadModel): { plan: string | null } | ApiError {

@@ -13,6 +13,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
 import { readKnownDevice, setKnownDevice } from '#server/sign-in/known-device.ts';
 import { placeOf } from '#server/sign-in/origin.ts';
+import { checkPasswordPolicy } from '#server/sign-in/password-policy.ts';
 import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
@@ -55,6 +56,12 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         registration: readModel.registration.policy,
         needs_setup: !readModel.hasAdministrator,
         can_send_mail: signIn.mail !== null,
+        providers: readModel.identities.active.map(({ name, terms: { label } }) => ({
+          name,
+          label,
+          start_path: `/sign-in/${name}/start`,
+        })),
+        passwords: readModel.identities.signIn.passwords,
       };
       return welcome;
     }),
@@ -76,6 +83,11 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
           device: readKnownDevice(request, dashboard.config, pepper, email, readModel.nowMs()),
         });
         if (row instanceof ApiError) return row;
+        const off = await checkPasswordPolicy(signIn.anonymousPool, readModel, {
+          role: row.role,
+          member: row.id,
+        });
+        if (off) return off;
         const refused = await verifyCode(signIn, pepper, row, code, readModel.nowMs());
         if (refused) return refused;
         const known = await signIn.sessions.whoIs(row.id);

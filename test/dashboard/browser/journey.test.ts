@@ -63,9 +63,12 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await go(ada.page, 'Members');
     await ada.page.getByLabel('Open', { exact: true }).check();
     await shows(ada.page, /^Select a plan/);
-    expect(await button(ada.page, /^Save/).first().isDisabled()).toBe(true);
+    const save = ada.page
+      .locator('section', { hasText: 'Plan for new accounts' })
+      .getByRole('button', { name: 'Save' });
+    expect(await save.isDisabled()).toBe(true);
     await ada.page.getByLabel('Plan for new accounts').selectOption('free');
-    await button(ada.page, /^Save/).first().click();
+    await save.click();
     await shows(ada.page, 'registration.changed');
     const { page } = grace;
     await page.goto(`${installation.origin}/register`);

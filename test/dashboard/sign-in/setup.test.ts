@@ -63,6 +63,8 @@ describe('the first administrator', () => {
       registration: 'invite',
       needs_setup: true,
       can_send_mail: false,
+      providers: [],
+      passwords: 'everyone',
     });
   });
 

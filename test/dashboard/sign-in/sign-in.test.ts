@@ -39,7 +39,7 @@ describe('signing in', () => {
     const { status, body } = await again.get<Me>('/api/v1/me');
     expect(status).toBe(200);
     expect(body).toMatchObject({
-      member: { email: 'ana@example.com', role: 'member', has_totp: false },
+      member: { email: 'ana@example.com', role: 'member', has_totp: false, has_password: true },
       account: { name: 'of ana@example.com' },
       base_url: relay.baseUrl,
     });

@@ -79,6 +79,9 @@ async function requireSame(from: TestDatabase, to: TestDatabase, tables: readonl
 const EVERYWHERE = `
   insert into daybook.member (id, email, password_hash, role, sealed_totp)
     values ('Member01', E'o''hara\\\\@example.com', E'$argon2id$\\t\\n\\\\N', 'auditor', '\\x00ff5c0a');
+  insert into daybook.identity (issuer, subject, provider, member)
+    values ('https://login.example.com', E'o''hara\\\\|1', 'acme', 'Member01');
+  insert into daybook.provider_secret values ('acme', '\\x005c0a');
   insert into daybook.session (id, member, digest, expires_at, browser, network)
     values ('Session1', 'Member01', sha256('s'), now() + interval '1 day', 'b', 'n');
   insert into daybook.link (id, kind, digest, expires_at)

@@ -59,6 +59,13 @@ const opening =
     await page.getByRole('dialog').waitFor();
   };
 
+/** The form of a new identity provider, with all settings. */
+async function addProvider(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Add provider' }).click();
+  await page.getByLabel('Name on the button').fill('Globex');
+  await page.getByText('Advanced').click();
+}
+
 async function showEmails(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Edit email settings' }).scrollIntoViewIfNeeded();
 }
@@ -240,6 +247,8 @@ const DIALOGS: readonly Scene[] = [
   { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
   { name: 'keys-create', path: '/keys', who: 'administrator', act: openRestrictions },
   { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
+  { name: 'sign-in-refused', path: '/sign-in?error=no_matching_rule', who: 'visitor' },
+  { name: 'members-provider', path: '/admin/members', who: 'administrator', act: addProvider },
   {
     name: 'members-invite',
     path: '/admin/members',

@@ -35,6 +35,7 @@ import {
   few,
 } from './arbitrary-parts.ts';
 import { BILLING } from './arbitrary-billing.ts';
+import { IDENTITY } from './arbitrary-identity.ts';
 import { anyRate, anyRule } from './arbitrary-price.ts';
 import { ANY_REQUEST, pseudonym } from './arbitrary-request.ts';
 
@@ -149,7 +150,15 @@ const CONTROL: Made<ControlEvent> = {
   ),
   'key.renamed': fc.record({ type: one('key.renamed' as const), account: id, key: id, name, actor }),
   'member.added': fc.record(
-    { type: one('member.added' as const), member: id, account: id, role, invitation: id, actor },
+    {
+      type: one('member.added' as const),
+      member: id,
+      account: id,
+      role,
+      invitation: id,
+      provider: fc.constantFrom('acme', 'globex-2'),
+      actor,
+    },
     { requiredKeys: ['type', 'member', 'account', 'role', 'actor'] },
   ),
   'member.role_changed': fc.record({
@@ -198,6 +207,7 @@ const CONTROL: Made<ControlEvent> = {
     account: id,
     actor,
   }),
+  ...IDENTITY,
   'registration.changed': fc.record({
     type: one('registration.changed' as const),
     policy: fc.constantFrom(...REGISTRATION_POLICIES),

@@ -91,10 +91,11 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSigne
     );
   }
   const [subject = ''] = event.type.split('.');
-  const ofPeople = ['member', 'session', 'invitation', 'registration', 'management_key'];
+  const ofService = ['registration', 'identity_provider', 'sign_in'];
+  const ofPeople = [...ofService, 'member', 'session', 'invitation', 'management_key'];
   if (ofPeople.includes(subject) && !isSignedIn) return false;
   if (scope.account === null) return true;
-  if (subject === 'registration') return false;
+  if (ofService.includes(subject)) return false;
   if ('account' in event)
     return (
       event.account === scope.account && (scope.key === null || !('key' in event) || event.key === scope.key)

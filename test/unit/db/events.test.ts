@@ -48,7 +48,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'max_output_tokens',
   ]);
   const optionalIn: Partial<Record<Event['type'], readonly string[]>> = {
-    'member.added': ['invitation'],
+    'member.added': ['invitation', 'provider'],
     'request.settled': ['upstream', 'credential', 'price_plan', 'unpriced', 'route'],
     'request.extended': ['route'],
     'request.abandoned': ['route'],
@@ -125,14 +125,20 @@ const ofAccount = new Set(['quota', 'attribution']);
 /** Subjects whose events have a name of their own within the one stream. */
 const namedApart = new Set(['invoice', 'reconciliation']);
 /** Subjects with one stream. */
-const single = new Set(['registration', 'log', 'billing', 'invoice', 'reconciliation']);
+const single = new Set(['registration', 'sign_in', 'log', 'billing', 'invoice', 'reconciliation']);
 
 test('control events belong to the stream of their subject', () => {
   fc.assert(
     fc.property(anyControlEvent, (event) => {
       const subject = event.type.split('.')[0] as string;
       const id = (event as unknown as Record<string, string>)[
-        ofAccount.has(subject) ? 'account' : namedApart.has(subject) ? '' : subject
+        subject === 'identity_provider'
+          ? 'provider'
+          : ofAccount.has(subject)
+            ? 'account'
+            : namedApart.has(subject)
+              ? ''
+              : subject
       ];
       // Where a model's calls go is another stream than what they cost.
       const stream = isModelEvent(event) ? 'dispatch' : subject;
@@ -209,6 +215,9 @@ describe('the numbers that the log stores', () => {
       'sink.rewound': 1034,
       'invoice.issued': 1040,
       'invoice.credited': 1041,
+      'identity_provider.configured': 1060,
+      'identity_provider.removed': 1061,
+      'sign_in.changed': 1062,
       'billing.changed': 1042,
       'invoice.corrected': 1043,
     } satisfies Record<Event['type'], number>);

@@ -13,6 +13,7 @@ import {
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key, keyState } from '#db/fold/key.ts';
+import { evolveIdentityProvider, evolveSignIn } from '#db/fold/identity.ts';
 import { evolveMember } from '#db/fold/member.ts';
 import { evolveModel } from '#db/fold/model.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
@@ -445,6 +446,12 @@ function subjectAfter(event: ControlEvent, version: number): object | undefined 
   }
   if (event.type === 'model.priced') return evolvePrice({ event, ...place });
   if (event.type === 'registration.changed') return evolveRegistration({ event, ...place });
+  if (event.type === 'sign_in.changed') return evolveSignIn({ event, ...place });
+  if (event.type === 'identity_provider.configured' || event.type === 'identity_provider.removed')
+    return evolveIdentityProvider(
+      { name: event.provider, terms: {} as never, state: 'active', version: 1 },
+      { event, ...place },
+    );
   if (event.type === 'log.signer_changed' || event.type === 'log.epoch_started')
     return evolveSigning(SIGNING_FIRST, { event, ...place });
   return null;

@@ -65,7 +65,7 @@ describe.each(CODES)('the refusal %s', (code) => {
   test('of a fault of ours never looks like one of the key, the account or a limit', () => {
     const isOurs =
       /^(internal|upstream_(?!rejected)|store|query|relay|model_paused|shutting)/.test(code) ||
-      /^(limit|attribution)_unavailable$/.test(code);
+      /^(limit|attribution|provider)_unavailable$/.test(code);
     expect(refusal.status >= 500).toBe(isOurs);
   });
 });

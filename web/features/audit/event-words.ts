@@ -76,6 +76,9 @@ const TYPES: Record<EventType, true> = {
   'invoice.credited': true,
   'management_key.created': true,
   'management_key.revoked': true,
+  'identity_provider.configured': true,
+  'identity_provider.removed': true,
+  'sign_in.changed': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -100,6 +103,8 @@ const GROUP_NAMES: Record<Group, string> = {
   billing: 'Billing',
   invoice: 'Invoices',
   management_key: 'Management keys',
+  identity_provider: 'Identity providers',
+  sign_in: 'Sign-in settings',
 };
 
 /** Every event type, grouped by subject. */
@@ -283,6 +288,14 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `Management key ${quoted(event.name)} created: ${event.scopes.join(', ')}.`;
     case 'management_key.revoked':
       return `Management key ${event.management_key} revoked.`;
+    case 'identity_provider.configured': {
+      const rules = showCounted(event.terms.rules.length, 'rule');
+      return `Identity provider ${quoted(event.provider)} configured with ${rules}.`;
+    }
+    case 'identity_provider.removed':
+      return `Identity provider ${quoted(event.provider)} removed.`;
+    case 'sign_in.changed':
+      return `Password sign-in is for ${event.passwords}.`;
     case 'billing.changed':
       return `Issuer of invoices is ${quoted(event.terms.name)}.`;
     case 'invoice.issued':

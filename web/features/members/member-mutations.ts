@@ -4,14 +4,20 @@ import type { CreatedLink } from '#server/contract/members.ts';
 import { membersQuery } from '../../lib/api/queries.ts';
 import { meQuery, welcomeQuery } from '../../lib/api/session.ts';
 import { useChange } from '../../ui/use-change.ts';
-import { invitationsQuery, registrationQuery } from './queries.ts';
+import { invitationsQuery, providersQuery, registrationQuery, signInQuery } from './queries.ts';
 
 /** Mutations of the member dialogs. */
 
 /** Queries that such a change may affect, including the member's own role. */
-const ALTERED = [membersQuery, invitationsQuery, registrationQuery, meQuery, welcomeQuery].map(
-  ({ queryKey }) => queryKey,
-);
+const ALTERED = [
+  membersQuery,
+  invitationsQuery,
+  registrationQuery,
+  providersQuery,
+  signInQuery,
+  meQuery,
+  welcomeQuery,
+].map(({ queryKey }) => queryKey);
 
 /** Runs a change of members. @param done the confirmation, such as "Role changed." */
 export const useMemberChange = (ask: () => Promise<Change>, done: string, onDone: () => void) =>

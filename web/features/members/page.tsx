@@ -13,7 +13,9 @@ import { InviteDialog } from './invite-dialog.tsx';
 import { LinkDialog } from './link-dialog.tsx';
 import { RemoveDialog, ResetDialog, RoleDialog } from './member-dialogs.tsx';
 import { type MemberAct, MembersCard } from './members-card.tsx';
-import { invitationsQuery, registrationQuery } from './queries.ts';
+import { invitationsQuery, providersQuery, registrationQuery, signInQuery } from './queries.ts';
+import { PasswordsCard } from './passwords-card.tsx';
+import { ProvidersCard } from './providers-card.tsx';
 import { RegistrationCard } from './registration-card.tsx';
 
 type Open = { act: 'invite' } | { act: MemberAct; row: MemberRow } | { act: 'made'; made: NewLink };
@@ -22,8 +24,10 @@ export function MembersPage() {
   const { member } = useMe();
   const canChange = useIsAdministrator();
   useNotices(
-    ['member.', 'invitation.', 'registration.'],
-    [membersQuery.queryKey, invitationsQuery.queryKey, registrationQuery.queryKey],
+    ['member.', 'invitation.', 'registration.', 'identity_provider.', 'sign_in.'],
+    [membersQuery, invitationsQuery, registrationQuery, providersQuery, signInQuery].map(
+      ({ queryKey }) => queryKey,
+    ),
   );
   const [open, setOpen] = useState<Open | null>(null);
   const close = (): void => setOpen(null);
@@ -48,6 +52,8 @@ export function MembersPage() {
       <div className="flex flex-col gap-5">
         <MembersCard own={member.id} canChange={canChange} onAct={(act, row) => setOpen({ act, row })} />
         <InvitationsCard canChange={canChange} />
+        <ProvidersCard canChange={canChange} />
+        <PasswordsCard canChange={canChange} />
         <RegistrationCard canChange={canChange} />
       </div>
       {open?.act === 'invite' && <InviteDialog onClose={close} onCreated={show} />}

@@ -26,8 +26,19 @@ export function SettingsPage() {
             ]}
           />
         </Card>
-        <PasswordCard />
-        <TwoFactorCard />
+        {member.has_password ? (
+          <>
+            <PasswordCard />
+            <TwoFactorCard />
+          </>
+        ) : (
+          <Card title="Sign-in">
+            <p className="text-muted">
+              You sign in through your organization’s identity provider, which has your password and second
+              factor.
+            </p>
+          </Card>
+        )}
         <BrowserCard />
         <SessionsCard />
       </div>

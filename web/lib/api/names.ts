@@ -1,7 +1,9 @@
-import { queryOptions, useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { KeyRow } from '#server/contract/keys.ts';
+import { useFrames } from '../feed/use-feed.ts';
+import { mayHaveChanged } from '../feed/use-notices.ts';
 import { api, type List } from './api.ts';
 import { membersQuery } from './queries.ts';
 import { useMe } from './session.ts';
@@ -49,6 +51,22 @@ export function useMemberNames(): NameOf {
   const { data } = useQuery(membersQuery);
   const addresses = useMemo(() => new Map(data?.data.map(({ id, email }) => [id, email])), [data]);
   return (id) => addresses.get(id) ?? `Member ${id}`;
+}
+
+const NAMED = [
+  { kinds: ['account.registered'], queryKey: accountsQuery.queryKey },
+  { kinds: ['key.created', 'key.renamed'], queryKey: keysQuery.queryKey },
+  { kinds: ['member.added'], queryKey: membersQuery.queryKey },
+];
+
+/** Refetches names when the live feed reports new ones: a page may show an id that it didn't know before. */
+export function useNewNames(): void {
+  const queries = useQueryClient();
+  useFrames((frames) => {
+    for (const { kinds, queryKey } of NAMED)
+      if (mayHaveChanged(frames, (kind) => kinds.includes(kind)))
+        void queries.invalidateQueries({ queryKey });
+  });
 }
 
 /** The member or process that caused an event. */
