@@ -18,6 +18,10 @@ const GROUPS: readonly Group[] = [
     load: async () => (await import('#server/cli/start.ts')).startCommands,
   },
   {
+    names: ['login', 'logout', 'open'],
+    load: async () => (await import('#server/cli/remote/login.ts')).loginCommands,
+  },
+  {
     names: ['upstream', 'upstreams'],
     load: async () => (await import('#server/cli/upstreams/upstream.ts')).upstreamCommands,
   },
@@ -34,6 +38,10 @@ const GROUPS: readonly Group[] = [
     load: async () => (await import('#server/cli/upstreams/apply.ts')).applyCommand,
   },
   { names: ['account'], load: async () => (await import('#server/cli/accounts/account.ts')).accountCommands },
+  {
+    names: ['requests'],
+    load: async () => (await import('#server/cli/remote/requests.ts')).requestCommands,
+  },
   { names: ['usage'], load: async () => (await import('#server/cli/accounts/usage.ts')).usageCommands },
   {
     names: ['statement', 'invoice'],

@@ -134,11 +134,10 @@ export function restrictKey(
   command: Restriction & { actor: string },
   now: Date,
 ): EventOf<'key.restricted'> | null {
-  const { set, drop, clear, expiresAt, windows, actor } = command;
+  const { expiresAt, windows, actor } = command;
   requireActiveKey(key, now);
   if (expiresAt) requireFuture(expiresAt, now);
-  const terms: KeyTerms = { ...(clear ? {} : key.terms), ...set };
-  for (const field of drop) delete terms[field];
+  const terms = restrictedTerms(key.terms, command);
   const sameExpiry = expiresAt === undefined || expiresAt?.getTime() === key.expiresAt?.getTime();
   if (windows === 'keep' && sameExpiry && sameTerms(key.terms ?? {}, terms)) return null;
   return {
@@ -150,6 +149,16 @@ export function restrictKey(
     windows,
     actor,
   };
+}
+
+/** The terms of a key after a change. */
+export function restrictedTerms(
+  before: KeyTerms | null,
+  { set, drop, clear }: Pick<Restriction, 'set' | 'drop' | 'clear'>,
+): KeyTerms {
+  const terms: KeyTerms = { ...(clear ? {} : before), ...set };
+  for (const field of drop) delete terms[field];
+  return terms;
 }
 
 function requireActiveKey(key: Key, now: Date): void {

@@ -104,7 +104,10 @@ const named = (aliases: readonly string[]): string =>
   `the ${aliases.length === 1 ? 'alias' : 'aliases'} ${aliases.map((each) => `"${each}"`).join(', ')}`;
 
 /** The model that a command names. @throws {DecisionError} when it has no definition. */
-export function requireModel(model: Model | undefined, name: string): Model {
+export function requireModel<Found extends Pick<Model, 'state'>>(
+  model: Found | undefined,
+  name: string,
+): Found {
   if (model?.state !== 'active')
     throw new DecisionError('not_found', `There is no definition of a model named "${name}".`);
   return model;

@@ -45,7 +45,7 @@ export function checkPlanName(name: string): string {
 }
 
 /** The plan that a command names. */
-export function requirePlan(plan: Plan | undefined, name: string): Plan {
+export function requirePlan<Found>(plan: Found | undefined, name: string): Found {
   if (!plan) throw new DecisionError('not_found', `There is no plan named "${name}".`);
   return plan;
 }

@@ -97,7 +97,11 @@ describe('documentation', () => {
       (typeof value === 'string' ? value : JSON.stringify(value)).replace(/^(null|\[\])$/, 'none');
     const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
     const defaults = Object.entries(all).map(([name, value]) => [name, spell(value)]);
-    expect(documented).toEqual([...defaults, ...COMMAND_VARIABLES.map((name) => [name, 'none'])]);
+    expect(documented).toEqual([
+      ...defaults,
+      ...COMMAND_VARIABLES.map((name) => [name, 'none']),
+      ['XDG_CONFIG_HOME', 'none'],
+    ]);
   });
 
   it('configuration.md has every variable that a program reads', () => {
@@ -110,7 +114,8 @@ describe('documentation', () => {
     const documented = new Set(rowsNaming('docs/configuration.md', 0).map(([name]) => name));
     const isDocumented = (line: string): boolean => documented.has(line.split(' ', 1)[0] ?? '');
     expect(read.filter((line) => !isDocumented(line) && !line.startsWith('NODE_COMPILE_CACHE'))).toEqual([
-      // The user's own directory, for settings of coding agents.
+      // The user's own directory, for the login and for settings of coding agents.
+      'HOME (server/cli/remote/login-file.ts)',
       'HOME (server/cli/setup/setup.ts)',
     ]);
   });

@@ -1,10 +1,13 @@
+import type { z } from 'zod';
 import type { Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { AccountName } from '#db/events/parts.ts';
 import { PlanTerms } from '#db/events/events.ts';
 import { formatDollars, parseAmount } from '#db/money.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { ManagementApi } from '#server/cli/remote/management-api.ts';
+import type { AccountRow, CreatedAccount } from '#server/contract/accounts.ts';
 import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
@@ -15,7 +18,7 @@ import { NO_PLAN, type WindowsChoice } from '#server/decide/plan.ts';
 export function accountCommands(program: Command): void {
   const account = program.command('account').description('accounts, which own keys and limits');
 
-  withJson(account.command('create').argument('<name>', "the account's name"))
+  withServer(account.command('create').argument('<name>', "the account's name"))
     .description('create an account')
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -25,10 +28,18 @@ export function accountCommands(program: Command): void {
           return { id, name: checkName(name) };
         },
         (created) => `Account "${created.name}" is created (${created.id}).`,
+        {
+          async remote(api) {
+            const { id } = await api.post<z.infer<typeof CreatedAccount>>('accounts', {
+              name: checkName(name),
+            });
+            return { id, name: checkName(name) };
+          },
+        },
       ),
     );
 
-  withJson(account.command('suspend').argument('<name>', "the account's name"))
+  withServer(account.command('suspend').argument('<name>', "the account's name"))
     .description("reject all calls with the account's keys until it is reinstated")
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -38,10 +49,16 @@ export function accountCommands(program: Command): void {
           return { name, state: 'suspended' };
         },
         () => `Account "${name}" is suspended.`,
+        {
+          async remote(api) {
+            await api.post(`${await pathOf(api, name)}/suspend`);
+            return { name, state: 'suspended' };
+          },
+        },
       ),
     );
 
-  withJson(account.command('reinstate').argument('<name>', "the account's name"))
+  withServer(account.command('reinstate').argument('<name>', "the account's name"))
     .description('allow calls of a suspended account')
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -51,16 +68,24 @@ export function accountCommands(program: Command): void {
           return { name, state: 'active' };
         },
         () => `Account "${name}" is active.`,
+        {
+          async remote(api) {
+            await api.post(`${await pathOf(api, name)}/reinstate`);
+            return { name, state: 'active' };
+          },
+        },
       ),
     );
 
-  withJson(account.command('list'))
+  withServer(account.command('list'))
     .description('list accounts')
     .action((_options: unknown, command: Command) =>
-      run(command, ({ control }) => listAccounts(control), showAccounts),
+      run(command, ({ control }) => listAccounts(control), showAccounts, {
+        remote: async (api) => (await api.list<AccountRow>('accounts')).map(listed).toReversed(),
+      }),
     );
 
-  withJson(
+  withServer(
     account
       .command('set-plan')
       .argument('<name>', "the account's name")
@@ -82,10 +107,18 @@ export function accountCommands(program: Command): void {
               : `Account "${name}" has the plan "${chosen}".`;
           return changed ? state : `${state} Nothing changed.`;
         },
+        {
+          async remote(api) {
+            const chosen = plan === NO_PLAN ? null : plan;
+            const path = await pathOf(api, name);
+            const change = await api.put(`${path}/plan`, { plan: chosen, windows: window });
+            return { name, plan: chosen, changed: isChange(change) };
+          },
+        },
       ),
     );
 
-  withJson(
+  withServer(
     account
       .command('parent')
       .argument('<name>', "the account's name")
@@ -106,10 +139,18 @@ export function accountCommands(program: Command): void {
               : `Account "${name}" is below account "${chosen}".`;
           return changed ? state : `${state} Nothing changed.`;
         },
+        {
+          async remote(api) {
+            const chosen = parent === NO_PARENT ? null : parent;
+            const id = chosen === null ? null : (await api.account(chosen)).id;
+            const change = await api.put(`${await pathOf(api, name)}/parent`, { parent: id });
+            return { name, parent: chosen, changed: isChange(change) };
+          },
+        },
       ),
     );
 
-  withJson(account.command('top-up').argument('<name>', "the account's name"))
+  withServer(account.command('top-up').argument('<name>', "the account's name"))
     .description('add money to the prepaid balance of an account, once for each reference')
     .requiredOption('--amount <dollars>', 'US dollars, such as 25 or 1000.50')
     .requiredOption('--reference <text>', 'the payment or invoice, for the event log; at most 200 characters')
@@ -117,18 +158,26 @@ export function accountCommands(program: Command): void {
       run(
         command,
         async ({ control }) => {
-          const amount = parseAmount(options.amount);
-          if (amount === null || amount === 0)
-            throw new DecisionError('invalid', '--amount must be dollars above 0, such as 25 or 1000.50.');
+          const amount = readAmount(options.amount);
           const { event } = await control.topUp(name, { amount, reference: options.reference });
           return { name, amount_nanousd: amount, position: event?.position ?? null };
         },
         ({ amount_nanousd: amount, position }) =>
           `Account "${name}" is topped up by $${formatDollars(amount)}, at position ${position} of the log.`,
+        {
+          async remote(api) {
+            const amount = readAmount(options.amount);
+            const { event } = await api.post(`${await pathOf(api, name)}/top-ups`, {
+              amount_nanousd: amount,
+              reference: options.reference,
+            });
+            return { name, amount_nanousd: amount, position: event?.position ?? null };
+          },
+        },
       ),
     );
 
-  withJson(account.command('override').argument('<name>', "the account's name"))
+  withServer(account.command('override').argument('<name>', "the account's name"))
     .description("override an account's plan: each field replaces the plan's, {} removes the override")
     .requiredOption('--file <terms.json>', 'a JSON file with the terms, in the format of a plan')
     .addOption(windowsOption('--window'))
@@ -145,8 +194,27 @@ export function accountCommands(program: Command): void {
             ? `Account "${name}" has no override.`
             : `Account "${name}" overrides its plan: ${Object.keys(terms).join(', ')}.`;
         },
+        {
+          async remote(api) {
+            const terms = readTerms(PlanTerms, file);
+            const path = await pathOf(api, name);
+            const change = await api.put(`${path}/override`, { terms, windows: window });
+            return { name, terms, changed: isChange(change) };
+          },
+        },
       ),
     );
+}
+
+/** The path of an account at a server. */
+const pathOf = async (api: ManagementApi, name: string): Promise<string> =>
+  `accounts/${(await api.account(name)).id}`;
+
+function readAmount(text: string): number {
+  const amount = parseAmount(text);
+  if (amount === null || amount === 0)
+    throw new DecisionError('invalid', '--amount must be dollars above 0, such as 25 or 1000.50.');
+  return amount;
 }
 
 /** In place of a parent account's name. */
@@ -178,6 +246,17 @@ async function listAccounts(control: Control): Promise<Listed[]> {
     keys: keys.get(id)?.length ?? 0,
   }));
 }
+
+const listed = ({ parent, override, ...row }: AccountRow): Listed => ({
+  id: row.id,
+  name: row.name,
+  state: row.state,
+  plan: row.plan,
+  parent: parent?.name ?? null,
+  topped_up_nanousd: row.topped_up_nanousd,
+  overrides: Object.keys(override ?? {}),
+  keys: row.keys,
+});
 
 function showAccounts(accounts: Listed[]): string {
   return showTable(

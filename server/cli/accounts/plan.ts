@@ -1,11 +1,11 @@
 import type { Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { PlanTerms } from '#db/events/events.ts';
-import type { Plan } from '#db/fold/plan.ts';
 import { limitsOf } from '#db/limits/limits.ts';
 import { isByUsage, type Meter, reservedAmount } from '#db/limits/meters.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
@@ -18,7 +18,7 @@ export function planCommands(program: Command): void {
     .command('plan')
     .description('plans, which limit models, routes, origins, rates and quotas of accounts');
 
-  withJson(plan.command('define').argument('<name>', "the plan's name"))
+  withServer(plan.command('define').argument('<name>', "the plan's name"))
     .description('create a plan, or replace its terms')
     .requiredOption('--file <plan.json>', 'a JSON file with all terms; absent fields are not limited')
     .addOption(windowsOption('--windows'))
@@ -31,25 +31,39 @@ export function planCommands(program: Command): void {
             readTerms(PlanTerms, file),
             windows,
           );
-          return {
-            name,
-            outcome: event === null ? 'unchanged' : event.type === 'plan.defined' ? 'defined' : 'changed',
-          };
+          return { name, outcome: outcomeOf(event) };
         },
         ({ outcome }) =>
           outcome === 'unchanged'
             ? `Plan "${name}" has these terms already.`
             : `Plan "${name}" is ${outcome}.`,
+        {
+          async remote(api) {
+            const { event } = await api.put(`plans/${encodeURIComponent(checkPlanName(name))}`, {
+              terms: readTerms(PlanTerms, file),
+              windows,
+            });
+            return { name, outcome: outcomeOf(event) };
+          },
+        },
       ),
     );
 
-  withJson(plan.command('list'))
+  withServer(plan.command('list'))
     .description('list plans')
     .action((_options: unknown, command: Command) =>
-      run(command, ({ control }) => listPlans(control), showPlans),
+      run(command, ({ control }) => listPlans(control), showPlans, {
+        remote: async (api) =>
+          (await api.list<PlanRow>('plans')).map(({ name, state, version, accounts }) => ({
+            name,
+            state,
+            version,
+            accounts,
+          })),
+      }),
     );
 
-  withJson(plan.command('show').argument('<name>', "the plan's name"))
+  withServer(plan.command('show').argument('<name>', "the plan's name"))
     .description(
       'print the terms of a plan as a file for plan define, and how far soft limits can be exceeded',
     )
@@ -61,10 +75,17 @@ export function planCommands(program: Command): void {
           return describePlan(requirePlan(model.plan(name), name), countAccounts(model.accounts, name));
         },
         showPlan,
+        {
+          async remote(api) {
+            const found = (await api.list<PlanRow>('plans')).find((each) => each.name === name);
+            const { accounts, ...row } = requirePlan(found, name);
+            return describePlan(row, accounts);
+          },
+        },
       ),
     );
 
-  withJson(plan.command('retire').argument('<name>', "the plan's name"))
+  withServer(plan.command('retire').argument('<name>', "the plan's name"))
     .description('retire a plan permanently; calls of accounts that still have it are rejected with 403')
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -75,9 +96,18 @@ export function planCommands(program: Command): void {
           changed: isChange(await control.retirePlan(name)),
         }),
         ({ changed }) => (changed ? `Plan "${name}" is retired.` : `Plan "${name}" is retired already.`),
+        {
+          async remote(api) {
+            const change = await api.post(`plans/${encodeURIComponent(checkPlanName(name))}/retire`);
+            return { name, state: 'retired', changed: isChange(change) };
+          },
+        },
       ),
     );
 }
+
+const outcomeOf = (event: { type: string } | null): string =>
+  event === null ? 'unchanged' : event.type === 'plan.defined' ? 'defined' : 'changed';
 
 type Summary = { name: string; state: string; version: number; accounts: number };
 type Described = Summary & { terms: PlanTerms; overdrafts: { quota: string; tokens: number | null }[] };
@@ -107,7 +137,10 @@ function showPlans(plans: Summary[]): string {
   );
 }
 
-function describePlan({ name, state, version, terms }: Plan, accounts: number): Described {
+function describePlan(
+  { name, state, version, terms }: Omit<PlanRow, 'accounts'>,
+  accounts: number,
+): Described {
   const limits = limitsOf(terms, 0);
   const subject = { subject: name, limits, position: 0, replyTokensMax: terms.reply_tokens_max ?? null };
   const overdrafts = limits

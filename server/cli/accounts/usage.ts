@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Option } from 'commander';
 import type { Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { Pseudonym, RequestId } from '#db/events/parts.ts';
 import type { CorrectedFigure, Corrections } from '#db/events/usage-events.ts';
 import { QUOTA_WINDOWS, type QuotaWindowKind } from '#db/limits/limits.ts';
@@ -9,6 +8,8 @@ import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
 import { parseAmount } from '#db/money.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import { reportCommand } from '#server/cli/accounts/usage-report.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 type AdjustOptions = {
@@ -46,7 +47,7 @@ const flagOf = (option: string): string =>
 export function usageCommands(program: Command): void {
   const usage = program.command('usage').description('the usage that quotas count');
 
-  const adjust = withJson(usage.command('adjust'))
+  const adjust = withServer(usage.command('adjust'))
     .description(
       "give units back, or add them, in the current windows of an account's quotas; or, with --request, " +
         'correct the charge, cost and tokens of an ended request',
@@ -75,6 +76,8 @@ export function usageCommands(program: Command): void {
         ? adjustQuotas(options, command)
         : correct(options, options.request, command),
     );
+
+  reportCommand(usage);
 }
 
 const FIGURE_NAMES: Record<CorrectionOption, string> = {
@@ -92,16 +95,8 @@ function adjustQuotas(options: AdjustOptions, command: Command): Promise<void> {
   return run(
     command,
     async ({ control }) => {
-      const { account, key, meter, window, adjustment, reason } = options;
-      const surplus = [...FIGURE_OPTIONS, 'reference' as const].find((name) => options[name] !== undefined);
-      if (surplus !== undefined)
-        throw new DecisionError('invalid', `${flagOf(surplus)} corrects a request: name it with --request.`);
-      if (meter === undefined || options.amount === undefined)
-        throw new DecisionError(
-          'invalid',
-          'Name --meter and --amount, or the request to correct with --request.',
-        );
-      const amount = readAmount(options.amount);
+      const { account, key, window, adjustment, reason } = options;
+      const { meter, amount } = readUnits(options);
       const { event } = await control.adjustQuotas(account, {
         meter,
         amount,
@@ -118,26 +113,48 @@ function adjustQuotas(options: AdjustOptions, command: Command): Promise<void> {
       const done = amount < 0 ? `gave ${units} back to` : `added ${units} to the usage of`;
       return `Adjustment ${done} account "${account}", at position ${position} of the log.`;
     },
+    {
+      async remote(api) {
+        const { account, key, window, reason, endUser, session, tag } = options;
+        const { meter, amount } = readUnits(options);
+        if (endUser !== undefined || session !== undefined || tag !== undefined)
+          throw new DecisionError(
+            'invalid',
+            '--end-user, --session and --tag work beside the database only.',
+          );
+        const { id } = await api.account(account);
+        const { event } = await api.post(`accounts/${id}/adjustments`, {
+          meter,
+          amount,
+          window,
+          key,
+          reason,
+          adjustment: readId('--adjustment', options.adjustment) ?? randomUUID(),
+        });
+        return { account, meter, amount, position: event?.position ?? null };
+      },
+    },
   );
+}
+
+function readUnits(options: AdjustOptions): { meter: QuotaMeter; amount: number } {
+  const { meter, amount } = options;
+  const surplus = [...FIGURE_OPTIONS, 'reference' as const].find((name) => options[name] !== undefined);
+  if (surplus !== undefined)
+    throw new DecisionError('invalid', `${flagOf(surplus)} corrects a request: name it with --request.`);
+  if (meter === undefined || amount === undefined)
+    throw new DecisionError(
+      'invalid',
+      'Name --meter and --amount, or the request to correct with --request.',
+    );
+  return { meter, amount: readAmount(amount) };
 }
 
 function correct(options: AdjustOptions, request: string, command: Command): Promise<void> {
   return run(
     command,
     async ({ control }) => {
-      const surplus = (['meter', 'amount', 'window', 'key', 'endUser', 'session', 'tag'] as const).find(
-        (name) => options[name] !== undefined,
-      );
-      if (surplus !== undefined)
-        throw new DecisionError(
-          'invalid',
-          `${flagOf(surplus)} is of adjusted quotas. A request determines its own: name amounts such as ` +
-            '--charge.',
-        );
-      const id = readId('--request', request) as string;
-      const adjustment = readId('--adjustment', options.adjustment) ?? randomUUID();
-      const reference = options.reference ?? `adjustment:${adjustment}`;
-      const deltas = readDeltas(options);
+      const { id, reference, deltas } = readCorrection(options, request);
       const { event } = await control.correctUsage(options.account, id, {
         deltas,
         reference,
@@ -147,7 +164,36 @@ function correct(options: AdjustOptions, request: string, command: Command): Pro
     },
     ({ request: id, reference, position }) =>
       `Request ${id} corrected at position ${position} of the log, with the reference "${reference}".`,
+    {
+      async remote(api) {
+        const { id, reference, deltas } = readCorrection(options, request);
+        const { account } = await api.get<{ account: string }>(`requests/${id}`);
+        if (account !== (await api.account(options.account)).id)
+          throw new DecisionError('not_found', `Account "${options.account}" has no request ${id}.`);
+        const body = { ...deltas, reference, reason: options.reason };
+        const { event } = await api.post(`requests/${id}/corrections`, body);
+        return { request: id, reference, ...deltas, position: event?.position ?? null };
+      },
+    },
   );
+}
+
+type Correction = { id: string; reference: string; deltas: Corrections };
+
+function readCorrection(options: AdjustOptions, request: string): Correction {
+  const surplus = (['meter', 'amount', 'window', 'key', 'endUser', 'session', 'tag'] as const).find(
+    (name) => options[name] !== undefined,
+  );
+  if (surplus !== undefined)
+    throw new DecisionError(
+      'invalid',
+      `${flagOf(surplus)} is of adjusted quotas. A request determines its own: name amounts such as ` +
+        '--charge.',
+    );
+  const id = readId('--request', request) as string;
+  const adjustment = readId('--adjustment', options.adjustment) ?? randomUUID();
+  const reference = options.reference ?? `adjustment:${adjustment}`;
+  return { id, reference, deltas: readDeltas(options) };
 }
 
 function readDeltas(options: AdjustOptions): Corrections {

@@ -1,14 +1,17 @@
 import { Option } from 'commander';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { ROUTES } from '#db/limits/limits.ts';
 import type { Checked, CheckOptions } from '#server/cli/keys/check-key.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { ManagementApi } from '#server/cli/remote/management-api.ts';
+import type { KeyCheckResult } from '#server/contract/keys.ts';
+import { DecisionError } from '#server/decide/decision.ts';
 
 /** `daybook key check …` */
 export function checkCommand(key: Command): void {
-  withJson(key.command('check').argument('<id>', "the key's id"))
+  withServer(key.command('check').argument('<id>', "the key's id"))
     .description(
       'check whether a call with this key would be admitted now, or why not; exits with 1 if it would not',
     )
@@ -25,9 +28,33 @@ export function checkCommand(key: Command): void {
         ({ passes } = checked);
         return checked;
       };
-      await run(command, check, show);
+      const remote = async (api: ManagementApi): Promise<Checked> => {
+        const checked = await checkAt(api, id, options);
+        ({ passes } = checked);
+        return checked;
+      };
+      await run(command, check, show, { remote });
       if (!passes) throw new FoundFault();
     });
+}
+
+/** Asks the running server, whose limits and upstreams are those of the next call. */
+async function checkAt(api: ManagementApi, id: string, options: CheckOptions): Promise<Checked> {
+  const { model, route, origin, address } = options;
+  if (model === undefined)
+    throw new DecisionError('invalid', 'A server checks a whole call. Name its model with --model.');
+  const { allowed, checks } = await api.post<KeyCheckResult>(`keys/${encodeURIComponent(id)}/check`, {
+    model,
+    route,
+    origin,
+    address,
+  });
+  return {
+    passes: allowed,
+    refusal: checks.find(({ passed }) => !passed)?.error ?? null,
+    not_checked: address === undefined ? ['address'] : [],
+    limits: [],
+  };
 }
 
 function show({ refusal, not_checked, limits }: Checked): string {

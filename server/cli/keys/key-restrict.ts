@@ -1,13 +1,14 @@
 import { Option } from 'commander';
 import type { z } from 'zod';
 import { collect, type Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { KeyTerms, Reads } from '#db/events/events.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { checkTerms, readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/change.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import type { Restriction } from '#server/decide/key.ts';
+import { restrictedTerms, type Restriction } from '#server/decide/key.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
 
 export type RestrictOptions = {
@@ -33,7 +34,7 @@ const NEVER = 'never';
 
 /** `daybook key restrict …` */
 export function restrictCommand(key: Command): void {
-  withJson(key.command('restrict').argument('<id>', "the key's id"))
+  withServer(key.command('restrict').argument('<id>', "the key's id"))
     .description(`restrict a key within the terms of its account; the value "${ANY}" removes a restriction`)
     .option('--models <list>', 'allowed models, names and patterns separated by commas: gpt-4o,claude-*')
     .option('--routes <list>', 'allowed routes, separated by commas, such as /v1/chat/completions')
@@ -89,6 +90,20 @@ export function restrictCommand(key: Command): void {
             `${state}${changed ? '' : ', as before'}; it expires ${expires_at ?? NEVER}.`,
             ...fields,
           ].join('\n');
+        },
+        {
+          async remote(api) {
+            const path = `keys/${encodeURIComponent(id)}`;
+            const restriction = readRestriction(options);
+            const before = await api.get<KeyRow>(path);
+            const change = await api.patch(path, {
+              terms: restrictedTerms(before.terms, restriction),
+              expires_at: restriction.expiresAt,
+              windows: restriction.windows,
+            });
+            const now = await api.get<KeyRow>(path);
+            return { id, terms: now.terms ?? {}, expires_at: now.expires_at, changed: isChange(change) };
+          },
         },
       ),
     );

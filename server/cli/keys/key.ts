@@ -1,5 +1,5 @@
+import { randomUUID } from 'node:crypto';
 import type { Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { KeyName } from '#db/events/parts.ts';
 import { type KeyTerms } from '#db/events/events.ts';
@@ -7,6 +7,8 @@ import { keyState } from '#db/fold/key.ts';
 import { checkCommand } from '#server/cli/keys/key-check.ts';
 import { parseTime, restrictCommand } from '#server/cli/keys/key-restrict.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { CreatedKey, KeyRow } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
@@ -15,7 +17,7 @@ import { loadPepper } from '#server/secrets/pepper.ts';
 export function keyCommands(program: Command): void {
   const key = program.command('key').description('API keys of accounts');
 
-  withJson(key.command('create'))
+  withServer(key.command('create'))
     .description('create a key and print its secret, which is shown once')
     .requiredOption('--account <name>', 'the account that owns it')
     .option('--name <name>', 'a name that says what the key is for', 'key')
@@ -24,20 +26,28 @@ export function keyCommands(program: Command): void {
       run(
         command,
         async ({ config, control, client }) => {
-          const name = KeyName.safeParse(options.name);
-          if (!name.success) throw new DecisionError('invalid', 'A key name has 1 to 100 characters.');
           const { id, secret } = await control.createKey(await loadPepper(client, config), {
             account: options.account,
-            name: name.data,
+            name: checkName(options.name),
             expiresAt: options.expires === undefined ? null : parseTime(options.expires),
           });
           return { id, key: secret };
         },
         showSecret,
+        {
+          async remote(api) {
+            const { id, secret } = await api.post<CreatedKey>('keys', {
+              name: checkName(options.name),
+              account: (await api.account(options.account)).id,
+              expires_at: options.expires && parseTime(options.expires).toISOString(),
+            });
+            return { id, key: secret };
+          },
+        },
       ),
     );
 
-  withJson(key.command('rotate').argument('<id>', "the key's id"))
+  withServer(key.command('rotate').argument('<id>', "the key's id"))
     .description('rotate the secret of a key and print the new one, which is shown once')
     .option('--overlap <duration>', 'how long the old secret stays valid: 0, 30m, 1h, 7d, at most 30d', '0')
     .action((id: string, options: { overlap: string }, command: Command) =>
@@ -52,10 +62,19 @@ export function keyCommands(program: Command): void {
           return { id, key: secret };
         },
         showSecret,
+        {
+          async remote(api) {
+            const { secret } = await api.post<CreatedKey>(`keys/${encodeURIComponent(id)}/rotate`, {
+              overlap_s: parseDuration(options.overlap) / UNIT_MS.s,
+              rotation: randomUUID(),
+            });
+            return { id, key: secret };
+          },
+        },
       ),
     );
 
-  withJson(key.command('revoke').argument('<id>', "the key's id"))
+  withServer(key.command('revoke').argument('<id>', "the key's id"))
     .description('revoke a key permanently')
     .action((id: string, _options: unknown, command: Command) =>
       run(
@@ -65,16 +84,24 @@ export function keyCommands(program: Command): void {
           return { id, state: 'revoked' };
         },
         () => `Key ${id} is revoked. Running servers reject it within a second.`,
+        {
+          async remote(api) {
+            await api.post(`keys/${encodeURIComponent(id)}/revoke`);
+            return { id, state: 'revoked' };
+          },
+        },
       ),
     );
 
   restrictCommand(key);
   checkCommand(key);
 
-  withJson(key.command('list'))
+  withServer(key.command('list'))
     .description('list keys, without secrets')
     .action((_options: unknown, command: Command) =>
-      run(command, ({ control }) => listKeys(control), showKeys),
+      run(command, ({ control }) => listKeys(control), showKeys, {
+        remote: async (api) => (await api.list<KeyRow>('keys')).map(listed).toReversed(),
+      }),
     );
 }
 
@@ -108,6 +135,24 @@ async function listKeys(control: Control): Promise<Listed[]> {
       terms: key.terms ?? {},
     };
   });
+}
+
+const listed = (row: KeyRow): Listed => ({
+  id: row.id,
+  account: row.account_name,
+  name: row.name,
+  last4: row.last4,
+  state: row.state,
+  created_at: row.created_at,
+  expires_at: row.expires_at,
+  overlap_ends_at: row.overlap_ends_at,
+  terms: row.terms ?? {},
+});
+
+function checkName(name: string): string {
+  const parsed = KeyName.safeParse(name);
+  if (!parsed.success) throw new DecisionError('invalid', 'A key name has 1 to 100 characters.');
+  return parsed.data;
 }
 
 function showSecret({ id, key }: { id: string; key: string }): string {

@@ -3,6 +3,7 @@ import type { Command } from '#db/command-line/command.ts';
 import { closeClient, connectAs, type Role } from '#db/postgres/connect.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { borrowStore } from '#db/postgres/store.ts';
+import { requireDatabase } from '#server/cli/remote/choose-server.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
 
 /**
@@ -16,6 +17,7 @@ export async function onLog(
   role: Role,
   work: (client: Client, config: Config) => Promise<void>,
 ): Promise<void> {
+  requireDatabase(command);
   const config = readConfig(command.surroundings.env);
   const { store, close } = await borrowStore(config, () => {});
   try {

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { collect, type Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { PriceImportResult } from '#server/contract/models.ts';
 import { showChanges, showTerms } from '#server/cli/prices/show.ts';
 import { importResult } from '#server/control/import-result.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -17,7 +18,7 @@ type ImportOptions = {
 
 /** `daybook price import` */
 export function importCommand(price: Command): void {
-  withJson(price.command('import'))
+  withServer(price.command('import'))
     .description(
       'import prices from the list that is installed with Daybook or from a file, without network access',
     )
@@ -51,6 +52,20 @@ export function importCommand(price: Command): void {
           return importResult(offered, dryRun, plan);
         },
         showImport,
+        {
+          async remote(api) {
+            if (options.file !== undefined || options.models !== undefined)
+              throw new DecisionError(
+                'invalid',
+                'A server imports from its own list alone. Without --file and --models, or by daybook apply.',
+              );
+            return api.post<PriceImportResult>('prices/import', {
+              dry_run: options.dryRun === true,
+              replace_manual: options.replaceManual === true,
+              providers: options.provider ?? [],
+            });
+          },
+        },
       ),
     );
 }

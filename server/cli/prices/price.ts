@@ -1,9 +1,10 @@
 import { collect, type Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { formatDollars } from '#db/money.ts';
 import { type PriceTerms, RATE_PARTS, type RatePart } from '#db/pricing/parts.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { PriceRow } from '#server/contract/models.ts';
 import {
   checkPrice,
   parseRule,
@@ -48,7 +49,7 @@ const nameOf = (part: RatePart): string =>
 export function priceCommands(program: Command): void {
   const price = program.command('price').alias('prices').description('prices of models, in US dollars');
 
-  const set = withJson(
+  const set = withServer(
     price.command('set').argument('<model>', "a model's name, or a prefix followed by *"),
   ).description('set the price of a model, or of all models with a prefix: gpt-4o*');
   for (const [part, text] of OPTIONS) set.option(`${flagOf(part)} <dollars>`, text);
@@ -69,10 +70,17 @@ export function priceCommands(program: Command): void {
           return { model, plan: options.plan ?? null, ...terms };
         },
         () => `Price of ${model}${ofPlan(options.plan ?? null)}: ${showTerms(readTerms(options))}.`,
+        {
+          async remote(api) {
+            const terms = readTerms(options);
+            await api.put('prices', { model, plan: options.plan, ...terms });
+            return { model, plan: options.plan ?? null, ...terms };
+          },
+        },
       ),
     );
 
-  withJson(price.command('list'))
+  withServer(price.command('list'))
     .description('list prices')
     .action((_options: unknown, command: Command) =>
       run(
@@ -86,6 +94,7 @@ export function priceCommands(program: Command): void {
             version,
           })),
         showPrices,
+        { remote: (api) => api.list<PriceRow>('prices') },
       ),
     );
 

@@ -1,11 +1,10 @@
-import { CommanderError, Option } from 'commander';
+import { CommanderError } from 'commander';
 import { userInfo } from 'node:os';
 import type { Command } from '#db/command-line/command.ts';
-import { print, withJson } from '#db/command-line/print.ts';
-import { readEnvironment } from '#db/environment.ts';
 import { type AppliedFile, readApplyFile } from '#server/cli/upstreams/apply-file.ts';
 import { showDifferences, showDrift } from '#server/cli/upstreams/apply-text.ts';
-import { RemoteState } from '#server/cli/upstreams/remote-state.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { ManagementApi } from '#server/cli/remote/management-api.ts';
 import { confirm } from '#server/cli/input.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import {
@@ -14,14 +13,13 @@ import {
   planDesiredState,
   type PlannedDifference,
 } from '#server/control/desired-state.ts';
-import { DecisionError } from '#server/decide/decision.ts';
-import { ConfigError } from '#server/process/config.ts';
+import type { DeclaredState, StateApplied, StatePlan } from '#server/contract/desired-state/desired-state.ts';
+import type { DesiredState } from '#server/decide/apply.ts';
 
 /** The exit code of a plan with differences, and of drift. */
 const DIFFERENT = 2;
-const KEY_VARIABLE = 'DAYBOOK_MANAGEMENT_KEY';
 
-type Options = { server?: string; prune?: true };
+type Options = { prune?: true };
 type ApplyOptions = Options & { yes?: true; dryRun?: true };
 type Outcome = 'nothing to do' | 'would change' | 'applied' | 'left' | 'no drift' | 'drift';
 type Applied = { outcome: Outcome; differences: PlannedDifference[]; position: number | null };
@@ -62,23 +60,17 @@ export function applyCommand(program: Command): void {
 }
 
 function withOptions(program: Command, name: string): Command {
-  return withJson(program.command(name).argument('<config.yaml>', 'the file that declares them'))
-    .addOption(
-      new Option(
-        '--server <url>',
-        `a remote server, with the management key of the variable ${KEY_VARIABLE}; without it the database`,
-      ).env('DAYBOOK_SERVER'),
-    )
-    .option(
-      '--prune',
-      'also remove upstreams, models and credentials that the sections of the file do not name',
-    );
+  const named = program.command(name).argument('<config.yaml>', 'the file that declares them');
+  return withServer(named).option(
+    '--prune',
+    'also remove upstreams, models and credentials that the sections of the file do not name',
+  );
 }
 
 async function withTarget(
   command: Command,
   file: string,
-  { server, prune, yes }: ApplyOptions,
+  { prune, yes }: ApplyOptions,
   work: (target: Target) => Promise<Applied>,
 ): Promise<void> {
   const { env } = command.surroundings;
@@ -90,26 +82,11 @@ async function withTarget(
     isDifferent = done.outcome === 'would change' || done.outcome === 'drift';
     return done;
   };
-  const address = server ?? env['DAYBOOK_SERVER'] ?? '';
-  if (address === '')
-    await run(
-      command,
-      (session) => noted(databaseTarget(session, declared, prune === true)),
-      shown,
-      actorOf(),
-    );
-  else print(command, await noted(remoteTarget(address, keyOf(env), declared, prune === true)), shown);
+  await run(command, (session) => noted(databaseTarget(session, declared, prune === true)), shown, {
+    actor: actorOf(),
+    remote: (api) => noted(remoteTarget(api, declared, prune === true)),
+  });
   if (isDifferent) throw new FoundDifferences();
-}
-
-function keyOf(env: NodeJS.ProcessEnv): string {
-  const { [KEY_VARIABLE]: key } = readEnvironment(env, [KEY_VARIABLE], (line) => new ConfigError(line));
-  if (key === undefined)
-    throw new DecisionError(
-      'invalid',
-      `A remote server needs a management key. Set ${KEY_VARIABLE}, or ${KEY_VARIABLE}_FILE.`,
-    );
-  return key;
 }
 
 function databaseTarget(session: Session, { wanted, placeOf }: AppliedFile, prune: boolean): Target {
@@ -123,19 +100,41 @@ function databaseTarget(session: Session, { wanted, placeOf }: AppliedFile, prun
   };
 }
 
-function remoteTarget(server: string, key: string, { wanted }: AppliedFile, prune: boolean): Target {
-  const remote = new RemoteState(server, key);
+function remoteTarget(api: ManagementApi, { wanted }: AppliedFile, prune: boolean): Target {
+  const body = { state: declaredState(wanted), prune };
   let digest: string;
   return {
     async plan() {
-      const plan = await remote.plan(wanted, prune);
+      const plan = await api.post<StatePlan>('desired-state/plan', body);
       ({ digest } = plan);
       return plan.differences;
     },
     async commit(isAgreed) {
-      const { event } = await remote.apply(wanted, prune, isAgreed ? digest : undefined);
+      const agreed = isAgreed ? { digest } : {};
+      const { event } = await api.post<StateApplied>('desired-state/apply', { ...body, ...agreed });
       return event?.position ?? null;
     },
+  };
+}
+
+/** The state as the API takes it. */
+function declaredState({ upstreams, models, plans, prices }: DesiredState): DeclaredState {
+  return {
+    ...(upstreams && {
+      upstreams: Object.fromEntries(
+        [...upstreams].map(([name, { terms, saysPaused, credentials }]) => [
+          name,
+          {
+            terms,
+            keep_paused: !saysPaused,
+            ...(credentials && { credentials: Object.fromEntries(credentials) }),
+          },
+        ]),
+      ),
+    }),
+    ...(models && { models: Object.fromEntries(models) }),
+    ...(plans && { plans: Object.fromEntries(plans) }),
+    ...(prices && { prices: Object.fromEntries(prices) }),
   };
 }
 

@@ -6,6 +6,9 @@ import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { readSecret } from '#server/cli/input.ts';
 import { onLog } from '#server/cli/log/on-log.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { ManagementApi } from '#server/cli/remote/management-api.ts';
+import type { CreatedCredential, UpstreamRow } from '#server/contract/upstreams.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { type Rekeyed, rekey } from '#server/secrets/master-key.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
@@ -17,7 +20,7 @@ export function credentialCommands(program: Command): void {
     .alias('credentials')
     .description('credentials of upstreams, encrypted and never shown again');
 
-  withJson(credential.command('add').argument('<upstream>', "the upstream's name"))
+  withServer(credential.command('add').argument('<upstream>', "the upstream's name"))
     .description('add a credential, read from standard input or a file')
     .requiredOption('--label <label>', 'a label to recognize it by')
     .option('--file <file>', 'a file that contains only the secret')
@@ -26,7 +29,7 @@ export function credentialCommands(program: Command): void {
       const secret = await readSecret(command, file);
       await run(
         command,
-        async (session) => {
+        async (session): Promise<Added> => {
           const { id, last4 } = await controlOf(session).addCredential(upstream, {
             label,
             secret,
@@ -41,34 +44,47 @@ export function credentialCommands(program: Command): void {
             master_key_file: masterKeyFile(session.config),
           };
         },
-        ({ id, purpose, master_key_file }) =>
-          [
-            `${purpose === 'billing' ? 'Billing credential' : 'Credential'} ${id} of upstream "${upstream}"`,
-            'is added, encrypted with the master key in',
-            `${master_key_file}. Keep a copy of that file apart from backups.`,
-          ].join(' '),
+        showAdded,
+        {
+          async remote(api): Promise<Added> {
+            if (billing) throw new DecisionError('invalid', '--billing works beside the database only.');
+            const { id, last4 } = await api.post<CreatedCredential>(
+              `upstreams/${encodeURIComponent(upstream)}/credentials`,
+              { label, secret },
+            );
+            return { id, upstream, label: label.trim(), last4, purpose: 'calls', master_key_file: null };
+          },
+        },
       );
     });
 
-  withJson(credential.command('list').argument('[upstream]', "the upstream's name"))
+  withServer(credential.command('list').argument('[upstream]', "the upstream's name"))
     .description('list credentials of one upstream or of all, without secrets')
     .action((upstream: string | undefined, _options: unknown, command: Command) =>
-      run(command, (session) => listCredentials(session, upstream), showCredentials),
+      run(command, (session) => listCredentials(session, upstream), showCredentials, {
+        remote: (api) => credentialsOf(api, upstream),
+      }),
     );
 
-  withJson(credential.command('remove').argument('<id>', "the credential's id"))
+  withServer(credential.command('remove').argument('<id>', "the credential's id"))
     .description('remove a credential permanently')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
         async (session) => {
-          const upstream = (await listCredentials(session)).find((each) => each.id === id)?.upstream;
-          if (upstream === undefined) throw new DecisionError('not_found', `There is no credential ${id}.`);
+          const upstream = ownerOf(await listCredentials(session), id);
           await controlOf(session).removeCredential(upstream, id);
           return { id, upstream };
         },
         ({ upstream }) =>
           `Credential ${id} of upstream "${upstream}" is removed. Revoke it at the provider too.`,
+        {
+          async remote(api) {
+            const upstream = ownerOf(await credentialsOf(api), id);
+            await api.delete(`upstreams/${encodeURIComponent(upstream)}/credentials/${id}`);
+            return { id, upstream };
+          },
+        },
       ),
     );
 
@@ -90,6 +106,8 @@ const controlOf = ({ control, client, config }: Session): UpstreamControl =>
   new UpstreamControl(control, client, config);
 
 type AddOptions = { label: string; file?: string; billing?: true };
+
+type Added = Omit<Listed, 'added_at'> & { master_key_file: string | null };
 
 type Listed = {
   id: string;
@@ -114,6 +132,34 @@ async function listCredentials({ control }: Session, only?: string): Promise<Lis
         added_at: addedAt.toISOString(),
       })),
     );
+}
+
+/** Those of the log: others have no id. */
+async function credentialsOf(api: ManagementApi, only?: string): Promise<Listed[]> {
+  const upstreams = await api.list<UpstreamRow>('upstreams');
+  return upstreams
+    .filter(({ name }) => only === undefined || name === only)
+    .flatMap((upstream) =>
+      upstream.credentials.flatMap(({ id, label, last4, added_at }): Listed[] =>
+        id === null || added_at === null
+          ? []
+          : [{ id, upstream: upstream.name, label, last4, purpose: 'calls', added_at }],
+      ),
+    );
+}
+
+function ownerOf(credentials: readonly Listed[], id: string): string {
+  const found = credentials.find((each) => each.id === id);
+  if (!found) throw new DecisionError('not_found', `There is no credential ${id}.`);
+  return found.upstream;
+}
+
+function showAdded({ id, upstream, purpose, master_key_file: file }: Added): string {
+  const kind = purpose === 'billing' ? 'Billing credential' : 'Credential';
+  const added = `${kind} ${id} of upstream "${upstream}" is added, encrypted with the master key`;
+  return file === null
+    ? `${added} of the server.`
+    : `${added} in ${file}. Keep a copy of that file apart from backups.`;
 }
 
 function showCredentials(credentials: Listed[]): string {

@@ -1,9 +1,11 @@
 import { collect, type Command } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import type { Model } from '#db/fold/model.ts';
 import { ModelTerms } from '#db/events/upstream-events.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { ManagementApi } from '#server/cli/remote/management-api.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
 import { checkTerms } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/change.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -19,7 +21,7 @@ export function modelCommands(program: Command): void {
     .alias('models')
     .description('models and the upstreams that serve them');
 
-  withJson(model.command('define').argument('<name>', "the model's name"))
+  withServer(model.command('define').argument('<name>', "the model's name"))
     .description('define the targets of a model, or replace them')
     .option(
       '--target <target>',
@@ -41,14 +43,22 @@ export function modelCommands(program: Command): void {
         },
         ({ terms, changed }) =>
           `Model "${name}" ${changed ? 'is now' : 'is already'} routed to ${showTerms(terms)}.`,
+        {
+          async remote(api) {
+            const terms = readModelTerms(options);
+            return { name, terms, changed: isChange(await api.put('dispatch', { model: name, terms })) };
+          },
+        },
       ),
     );
 
-  withJson(model.command('list'))
+  withServer(model.command('list'))
     .description('list defined models; others are served by the upstream that lists them')
-    .action((_options: unknown, command: Command) => run(command, listModels, showModels));
+    .action((_options: unknown, command: Command) =>
+      run(command, listModels, showModels, { remote: modelsOf }),
+    );
 
-  withJson(model.command('show').argument('<name>', "the model's name"))
+  withServer(model.command('show').argument('<name>', "the model's name"))
     .description('print the definition of a model')
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -59,16 +69,28 @@ export function modelCommands(program: Command): void {
             `Model "${name}", version ${version}, is routed to ${showTerms(terms)}.`,
             JSON.stringify(terms, null, 2),
           ].join('\n'),
+        {
+          async remote(api) {
+            const found = (await modelsOf(api)).find((each) => each.name === name);
+            return requireModel(found && { ...found, state: 'active' as const }, name);
+          },
+        },
       ),
     );
 
-  withJson(model.command('retire').argument('<name>', "the model's name"))
+  withServer(model.command('retire').argument('<name>', "the model's name"))
     .description('remove the definition of a model: the upstream that lists it serves it, if any')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
         async (session) => ({ name, changed: isChange(await controlOf(session).retireModel(name)) }),
         () => `Model "${name}" is no longer defined.`,
+        {
+          remote: async (api) => ({
+            name,
+            changed: isChange(await api.post('dispatch/retire', { model: name })),
+          }),
+        },
       ),
     );
 }
@@ -116,6 +138,13 @@ async function listModels({ control }: Session): Promise<Described[]> {
     .map(describe)
     .toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
+
+const modelsOf = async (api: ManagementApi): Promise<Described[]> =>
+  (await api.list<ModelRoute>('dispatch')).map(({ model, version, terms }) => ({
+    name: model,
+    version,
+    terms,
+  }));
 
 function showModels(models: Described[]): string {
   if (models.length === 0)

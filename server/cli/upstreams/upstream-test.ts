@@ -1,12 +1,13 @@
 import { type Command, FoundFault } from '#db/command-line/command.ts';
-import { withJson } from '#db/command-line/print.ts';
 import { run } from '#server/cli/control-session.ts';
+import { withServer } from '#server/cli/remote/choose-server.ts';
+import type { UpstreamTestResult } from '#server/contract/upstreams.ts';
 
 const MARKS = { valid: 'ok  ', unknown: '?   ', invalid: 'FAIL' };
 
 /** `daybook upstream test` */
 export function testCommand(upstream: Command): void {
-  withJson(upstream.command('test').argument('<name>', "the upstream's name"))
+  withServer(upstream.command('test').argument('<name>', "the upstream's name"))
     .description('test an upstream: list its models with each of its credentials; exits with 1 on a failure')
     .action(async (name: string, _options: unknown, command: Command) => {
       let isSound = true;
@@ -28,6 +29,14 @@ export function testCommand(upstream: Command): void {
               ].join(' '),
             )
             .join('\n'),
+        {
+          async remote(api) {
+            const path = `upstreams/${encodeURIComponent(name)}/test`;
+            const { data: results } = await api.post<UpstreamTestResult>(path);
+            isSound = results.every(({ outcome }) => outcome !== 'invalid');
+            return { name, results };
+          },
+        },
       );
       if (!isSound) throw new FoundFault();
     });
