@@ -1,18 +1,21 @@
 import { execFile } from 'node:child_process';
-import { cp, glob, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { cp, glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { stripTypeScriptTypes } from 'node:module';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { type PackageFile, publishedPackage } from './package-file.ts';
 
 /**
- * `npm run package [-- --out DIR] [--stage DIR]`: builds the npm package. Types are stripped, because Node
- * doesn't do so below node_modules; each line stays where it is in the source. The same commit gives the same
- * bytes. With `--stage` its files are written there and not packed.
+ * `npm run package [-- --out DIR] [--stage DIR] [--verify]`: builds the npm package and prints its SHA-256.
+ * Types are stripped, because Node doesn't do so below node_modules; each line stays where it is in the
+ * source. The same commit gives the same bytes, which `--verify` checks by a second build. With `--stage` its
+ * files are written there and not packed.
  */
 const run = promisify(execFile);
 const ROOT = path.join(import.meta.dirname, '../..');
-const SOURCES = ['db', 'server', 'worker'];
+export const SOURCES = ['db', 'server', 'worker'];
 /** Imports of own modules, and paths to own programs. */
 const OWN_FILE = /'((?:#(?:db|server)\/|\.\.?\/)[^'\n]*)\.ts'/g;
 
@@ -53,29 +56,60 @@ async function writeStripped(name: string, directory: string): Promise<void> {
 const copy = (name: string, directory: string): Promise<void> =>
   cp(path.join(ROOT, name), path.join(directory, name), { recursive: true });
 
-/** The packages that an installation consists of, by CycloneDX, without the moment of its making. */
+/** The packages that an installation consists of, by CycloneDX, without the time and place of the build. */
 async function billOfMaterials(): Promise<object> {
   const args = ['sbom', '--sbom-format=cyclonedx', '--omit=dev', '--package-lock-only'];
   const { stdout } = await run('npm', args, { cwd: ROOT, maxBuffer: 64 * 1024 * 1024 });
-  const bill = JSON.parse(stdout) as { serialNumber?: string; metadata: { timestamp?: string } };
+  const bill = JSON.parse(stdout) as {
+    serialNumber?: string;
+    metadata: { timestamp?: string; component: { name: string } };
+  };
   delete bill.serialNumber;
   delete bill.metadata.timestamp;
+  // npm names it after the directory of the checkout.
+  bill.metadata.component.name = (await readPackage('.')).name;
   return bill;
 }
 
 const json = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
 
+/** Builds the package and packs it. @returns its file. */
+async function pack(staged: string, out: string): Promise<string> {
+  await stagePackage(staged);
+  await mkdir(out, { recursive: true });
+  const { stdout } = await run('npm', ['pack', staged, '--pack-destination', out], { cwd: ROOT });
+  return path.join(out, stdout.trim().split('\n').at(-1) ?? '');
+}
+
+const digestOf = async (file: string): Promise<string> =>
+  createHash('sha256')
+    .update(await readFile(file))
+    .digest('hex');
+
+/** @throws {Error} when a second build gives other bytes. */
+async function verify(digest: string): Promise<void> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'daybook-package-'));
+  try {
+    const again = await digestOf(await pack(path.join(directory, 'package'), directory));
+    if (again !== digest) throw new Error(`a second build gives other bytes: ${again}`);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
-    options: { out: { type: 'string', default: ROOT }, stage: { type: 'string' } },
+    options: {
+      out: { type: 'string', default: ROOT },
+      stage: { type: 'string' },
+      verify: { type: 'boolean', default: false },
+    },
   });
-  const staged = values.stage ?? path.join(ROOT, 'node_modules/.cache/daybook-package');
-  await stagePackage(path.resolve(staged));
-  if (values.stage === undefined) {
-    await mkdir(path.resolve(values.out), { recursive: true });
-    const { stdout } = await run('npm', ['pack', staged, '--pack-destination', path.resolve(values.out)], {
-      cwd: ROOT,
-    });
-    process.stdout.write(stdout);
+  if (values.stage !== undefined) await stagePackage(path.resolve(values.stage));
+  else {
+    const file = await pack(path.join(ROOT, 'node_modules/.cache/daybook-package'), path.resolve(values.out));
+    const digest = await digestOf(file);
+    if (values.verify) await verify(digest);
+    process.stdout.write(`${digest}  ${path.basename(file)}\n`);
   }
 }

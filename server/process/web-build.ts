@@ -38,7 +38,7 @@ export const SHARED_WITH_PAGE = [
 ];
 
 /** Sources of the documentation that is built with the page. */
-const DOCUMENTATION = [
+export const DOCUMENTATION = [
   'docs/',
   'README.md',
   'ARCHITECTURE.md',

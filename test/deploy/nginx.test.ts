@@ -1,7 +1,7 @@
-import { request } from 'node:http';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { canRunNginx, type Nginx, recommendedSite, startNginx } from '../support/deploy/nginx.ts';
+import { UPLOADS, uploads } from '../support/deploy/uploads.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 import { refusedPort } from '../support/upstream/upstream.ts';
 
@@ -9,10 +9,6 @@ import { refusedPort } from '../support/upstream/upstream.ts';
  * Refusals through a real nginx, to clients that are still sending. Skipped where nginx is not installed: on
  * Debian `apt-get install nginx` brings it.
  */
-
-const BODY = Buffer.alloc(5_000_000, 'x');
-const CALLS = 8;
-const PARALLEL = 4;
 
 let relay: TestRelay;
 let nginx: Nginx;
@@ -31,31 +27,6 @@ const TUTORIALS = {
   'HTTP/1.1, connections kept, body passed on as it comes': `${UPSTREAM.kept} ${KEPT} ${UNBUFFERED}`,
 };
 const SITES = [...Object.keys(TUTORIALS), 'deploy/nginx.conf'];
-
-/** Sends a large body. Resolves with the status and the error's code, or with the fault of the connection. */
-function upload(port: number, key: string): Promise<string> {
-  return new Promise((resolve) => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-    const sent = request(
-      { port, method: 'POST', path: '/v1/chat/completions', headers, agent: false },
-      (reply) => {
-        let text = '';
-        reply.on('data', (bytes: Buffer) => (text += bytes.toString()));
-        reply.on('end', () => resolve(`${reply.statusCode} ${/"code":"(\w+)"/.exec(text)?.[1]}`));
-        reply.on('error', () => resolve('broken'));
-      },
-    );
-    sent.on('error', (error: NodeJS.ErrnoException) => resolve(`${error.code}`));
-    sent.end(BODY);
-  });
-}
-
-async function uploads(port: number, key: string): Promise<string[]> {
-  const all: string[] = [];
-  while (all.length < CALLS)
-    all.push(...(await Promise.all(Array.from({ length: PARALLEL }, () => upload(port, key)))));
-  return all;
-}
 
 describe.skipIf(!canRunNginx)('a refusal reaches a client that is still sending, behind nginx', () => {
   beforeAll(async () => {
@@ -81,7 +52,7 @@ describe.skipIf(!canRunNginx)('a refusal reaches a client that is still sending,
     const port = ports[index] as number;
     const seen = [...(await uploads(port, 'wrong')), ...(await uploads(port, relay.key))];
     const wanted = ['401 invalid_api_key', '413 request_too_large'].flatMap((each) =>
-      Array.from({ length: CALLS }, () => each),
+      Array.from({ length: UPLOADS }, () => each),
     );
     expect(seen, nginx.errors().slice(-2_000)).toEqual(wanted);
   });

@@ -58,7 +58,7 @@ beforeAll(async () => {
     signing_key: generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }),
     upstreams: '[]',
   });
-  const app = makeApp(directory, compose);
+  const app = await makeApp(directory);
   ports = [await refusedPort(), await refusedPort()];
   stage = {
     compose,
@@ -131,7 +131,7 @@ test('a quota holds over both servers, and the command line works in one of them
   // One command in a service shows that it has all that commands need; the others need no process.
   const commands = commandLine(() => ({ DATABASE_URL: serviceUrl }));
   await commands.text('account', 'create', 'acme');
-  const create = ['node', 'server/cli.ts', 'key', 'create', '--account', 'acme', '--json'];
+  const create = ['key', 'create', '--account', 'acme', '--json'];
   const { output } = await runService(stage, 'server', create);
   const { id, key } = JSON.parse(output) as { id: string; key: string };
   await commands.text('key', 'restrict', id, '--quota', 'requests/month=10');
@@ -186,15 +186,7 @@ test('no service logs an error or a password, or writes files other than publish
     expect(each.output()).not.toMatch(/"level":"(error|fatal)"/);
   }
   const files = (place: string): string[] => readdirSync(place).toSorted();
-  expect(files(stage.app)).toEqual([
-    '.npmrc',
-    'db',
-    'node_modules',
-    'package-lock.json',
-    'package.json',
-    'server',
-    'worker',
-  ]);
+  expect(files(stage.app)).toEqual(['bin', 'db', 'node_modules', 'package.json', 'server', 'worker']);
   expect(files(directory)).toEqual(['app', 'postgres', 'published', 'secrets']);
   expect(files(path.join(directory, 'published'))).toEqual(['checkpoint', 'checkpoints', 'keys', 'tile']);
   expect(files(path.join(directory, 'secrets'))).toEqual([

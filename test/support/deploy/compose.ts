@@ -9,7 +9,7 @@ const Text = z.union([z.string(), z.number()]).transform(String);
 /** What the tests need to know of a service; its whole form is the specification's. */
 const Service = z.looseObject({
   image: z.string(),
-  build: z.looseObject({ dockerfile_inline: z.string() }).optional(),
+  build: z.object({ context: z.literal('.') }).optional(),
   command: z.array(z.string()),
   user: z.string().optional(),
   environment: z.record(z.string(), Text).default({}),
@@ -46,18 +46,40 @@ export function readCompose(): Compose {
   return Compose.parse(parse(text, { merge: true }));
 }
 
-/** The service of this name. @throws {Error} when there is none. */
+/** The service of this name. @throws {Error} when it does not exist. */
 export function serviceOf({ services }: Compose, name: string): Service {
   const service = services[name];
   if (service === undefined) throw new Error(`docker-compose.yml has no service ${name}`);
   return service;
 }
 
-/** The lines of the image that servers and workers share, such as `['COPY', 'db ./db']`. */
-export function imageLines(service: Service): [instruction: string, rest: string][] {
-  const lines = service.build?.dockerfile_inline.trim().split('\n') ?? [];
-  return lines.map((line) => {
-    const [instruction = '', ...rest] = line.split(' ');
-    return [instruction, rest.join(' ')];
-  });
+/** Dockerfile as it is written. */
+export function readDockerfile(): string {
+  return readFileSync(path.join(ROOT, 'Dockerfile'), 'utf8');
+}
+
+/** The instructions of the image, such as `['COPY', '--from=package /package /app']`. */
+export function imageLines(): [instruction: string, rest: string][] {
+  const lines = readDockerfile()
+    .replaceAll(/\\\n\s*/g, '')
+    .split('\n');
+  return lines
+    .filter((line) => /^[A-Z]/.test(line))
+    .map((line) => {
+      const [instruction = '', ...rest] = line.split(' ');
+      return [instruction, rest.join(' ')];
+    });
+}
+
+/** The instructions of the last stage: what containers have. */
+export function finalStage(): [instruction: string, rest: string][] {
+  const lines = imageLines();
+  return lines.slice(lines.findLastIndex(([word]) => word === 'FROM'));
+}
+
+/** The arguments of an instruction of the last stage that takes a list. @throws {Error} without one. */
+export function listOf(instruction: string): string[] {
+  const [, rest] = finalStage().find(([word]) => word === instruction) ?? [];
+  if (rest === undefined) throw new Error(`Dockerfile has no ${instruction}`);
+  return JSON.parse(rest) as string[];
 }

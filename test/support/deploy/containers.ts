@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Compose, imageLines, serviceOf } from './compose.ts';
+import { stageProgram } from '../../../deploy/npm/build.ts';
+import { type Compose, finalStage, listOf, serviceOf } from './compose.ts';
 import type { Lock } from '../../layout/packages.ts';
 import { ROOT } from '../../layout/source.ts';
 import { until } from '../relay.ts';
@@ -39,24 +40,13 @@ const READY_WITHIN_MS = 60_000;
 const COMPILE_CACHE = 'node_modules/.cache';
 
 /**
- * Makes what the image would have at /app: its COPY lines carried out, and of the packages those
- * that `npm ci --omit=dev --omit=optional` would bring.
+ * Makes what the image would have at /app: the program of the npm package, without the page, and of the
+ * packages those that `npm ci --omit=dev --omit=optional` would bring.
  */
-export function makeApp(directory: string, compose: Compose): string {
+export async function makeApp(directory: string): Promise<string> {
   const app = path.join(directory, 'app');
-  mkdirSync(app);
-  const lines = imageLines(serviceOf(compose, 'server'));
-  for (const [instruction, rest] of lines.slice(lines.findLastIndex(([word]) => word === 'FROM'))) {
-    // What an earlier stage has built is the page, which a test of services has no need of.
-    if (instruction !== 'COPY' || rest.startsWith('--from=')) continue;
-    const words = rest.split(' ');
-    const target = path.join(app, words.pop() as string);
-    for (const name of words)
-      cpSync(path.join(ROOT, name), rest.endsWith('./') ? path.join(target, name) : target, {
-        recursive: true,
-      });
-  }
-  const { packages } = JSON.parse(readFileSync(path.join(app, 'package-lock.json'), 'utf8')) as Lock & {
+  await stageProgram(app);
+  const { packages } = JSON.parse(readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')) as Lock & {
     packages: Record<string, { dev?: boolean; optional?: boolean; devOptional?: boolean }>;
   };
   for (const [place, { dev, optional, devOptional }] of Object.entries(packages)) {
@@ -70,7 +60,7 @@ export function makeApp(directory: string, compose: Compose): string {
     mkdirSync(path.dirname(path.join(app, place)), { recursive: true });
     symlinkSync(path.join(ROOT, place), path.join(app, place));
   }
-  // The compile cache of the sources that were copied: without it each process compiles all of them.
+  // Without the compile cache each process compiles all of them.
   mkdirSync(path.join(ROOT, COMPILE_CACHE), { recursive: true });
   symlinkSync(path.join(ROOT, COMPILE_CACHE), path.join(app, COMPILE_CACHE));
   return app;
@@ -85,9 +75,16 @@ export function writeSecrets(directory: string, secrets: Record<string, string>)
   return place;
 }
 
-/** Runs a service to its end, or with `command` something else in it, as `docker compose run` does. */
-export async function runService(stage: Stage, name: string, command?: readonly string[]): Promise<Ended> {
-  const { child, output } = launch(stage, name, command ?? serviceOf(stage.compose, name).command);
+/** Runs a service to its end, or another command of Daybook in it, as `docker compose run` does. */
+export function runService(stage: Stage, name: string, command?: readonly string[]): Promise<Ended> {
+  return ended(stage, name, entry(command ?? serviceOf(stage.compose, name).command));
+}
+
+/** A command through the entry point of the image. */
+const entry = (command: readonly string[]): string[] => [...listOf('ENTRYPOINT'), ...command];
+
+async function ended(stage: Stage, name: string, command: readonly string[]): Promise<Ended> {
+  const { child, output } = launch(stage, name, command);
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, output: output() };
 }
@@ -95,13 +92,13 @@ export async function runService(stage: Stage, name: string, command?: readonly 
 /** Runs a service's health check. */
 export async function checkHealth(stage: Stage, name: string): Promise<Ended> {
   const [, ...command] = serviceOf(stage.compose, name).healthcheck?.test ?? [];
-  return runService(stage, name, command);
+  return ended(stage, name, command);
 }
 
 /** Starts a service. */
 export function startService(stage: Stage, name: string): Running {
   const { command, stop_signal: signal } = serviceOf(stage.compose, name);
-  const { child, output } = launch(stage, name, command);
+  const { child, output } = launch(stage, name, entry(command));
   const gone = once(child, 'exit') as Promise<[number | null]>;
   const end = async (by: NodeJS.Signals): Promise<number | null> => {
     child.kill(by);
@@ -130,12 +127,15 @@ function launch(
   const mapped = (text: string): string =>
     Object.entries(mapping).reduce((all, [from, to]) => all.replaceAll(from, to), text);
   const service = serviceOf(compose, name);
-  const ofImage = imageLines(service).flatMap(([instruction, rest]) =>
+  const ofImage = finalStage().flatMap(([instruction, rest]) =>
     instruction === 'ENV' ? [rest.split('=') as [string, string]] : [],
   );
   const ofService = Object.entries(service.environment).map(([variable, value]) => [variable, mapped(value)]);
   const [program = '', ...args] = command.map(mapped);
-  const child = spawn(program === 'node' ? process.execPath : program, args, {
+  // The image links this name to the file.
+  const file = program === 'daybook' ? [path.join(app, 'bin/daybook.js')] : [];
+  if (program !== 'node' && file.length === 0) throw new Error(`the image has no program ${program}`);
+  const child = spawn(process.execPath, [...file, ...args], {
     cwd: app,
     env: Object.fromEntries([['PATH', process.env['PATH']], ...ofImage, ...ofService]) as Record<
       string,

