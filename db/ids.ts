@@ -62,3 +62,22 @@ export function toBase62(value: number, length: number): string {
   }
   return text;
 }
+
+/** The same of a number of any size; the digits above `length` are dropped. */
+export function bigToBase62(value: bigint, length: number): string {
+  const base = BigInt(BASE62.length);
+  let rest = value;
+  let text = '';
+  while (text.length < length) {
+    text = (BASE62[Number(rest % base)] as string) + text;
+    rest /= base;
+  }
+  return text;
+}
+
+/** The number that a text in base 62 stands for. */
+export function fromBase62(text: string): number {
+  let value = 0;
+  for (const digit of text) value = value * BASE62.length + BASE62.indexOf(digit);
+  return value;
+}

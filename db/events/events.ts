@@ -25,7 +25,7 @@ import * as account from '#db/events/account-events.ts';
 import * as attribution from '#db/events/attribution-events.ts';
 import { TokensCounted } from '#db/events/count-events.ts';
 import * as billing from '#db/events/billing-events.ts';
-import * as identity from '#db/events/identity-events.ts';
+import * as identity from '#db/events/identity/identity-events.ts';
 import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as managementKey from '#db/events/management-key-events.ts';
@@ -37,6 +37,7 @@ import { QuotaAdjusted } from '#db/events/quota-events.ts';
 import { CorrectionDeltas, CorrectionOrigin } from '#db/events/usage-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
 import * as sink from '#db/events/sink-events.ts';
+import * as workload from '#db/events/identity/workload-events.ts';
 import * as upstream from '#db/events/upstream-events.ts';
 
 /**
@@ -261,9 +262,8 @@ export const Event = z.discriminatedUnion('type', [
   member.RegistrationChanged,
   managementKey.ManagementKeyCreated,
   managementKey.ManagementKeyRevoked,
-  identity.IdentityProviderConfigured,
-  identity.IdentityProviderRemoved,
-  identity.SignInChanged,
+  ...identity.IDENTITY_EVENTS,
+  ...workload.WORKLOAD_EVENTS,
   log.LogSignerChanged,
   log.LogEpochStarted,
   log.LogRead,
@@ -287,6 +287,7 @@ export const Event = z.discriminatedUnion('type', [
   RequestRejected,
   UsageAdjusted,
   TokensCounted,
+  workload.WorkloadExchanged,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];
@@ -360,6 +361,9 @@ export const EVENT_CODES = {
   'identity_provider.configured': 1060,
   'identity_provider.removed': 1061,
   'sign_in.changed': 1062,
+  'workload.configured': 1070,
+  'workload.removed': 1071,
+  'workload.exchanged': 1072,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [
@@ -370,6 +374,7 @@ export const REQUEST_TYPES = [
   'request.rejected',
   'usage.adjusted',
   'tokens.counted',
+  'workload.exchanged',
 ] as const satisfies readonly RequestEvent['type'][];
 
 /** An event as the log has it, with its place there. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ProviderName } from '#db/events/identity/identity-events.ts';
 import { Control, Digest, Id, KeyName, Time } from '#db/events/parts.ts';
 
 /** Keys, but for their terms. Pure. */
@@ -11,6 +12,8 @@ export const KeyCreated = Control.extend({
   digest: Digest,
   last4: z.string().length(4),
   expires_at: Time.optional(),
+  /** The workload whose short-lived keys it stands for. It has no secret of its own then. */
+  workload: ProviderName.optional(),
 });
 export const KeyRotated = Control.extend({
   type: z.literal('key.rotated'),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ProviderName } from '#db/events/identity-events.ts';
+import { ProviderName } from '#db/events/identity/identity-events.ts';
 import { Control, Id, PlanName, REGISTRATION_POLICIES, RoleName, Time } from '#db/events/parts.ts';
 
 /**

@@ -11,6 +11,7 @@ import type {
   SinkEvent,
   SigningEvent,
   UpstreamEvent,
+  WorkloadEvent,
 } from '#db/events/subjects.ts';
 
 /** The stream of what concerns the log as a whole. */
@@ -26,7 +27,8 @@ const READINGS_STREAM = 'log/readings';
 
 /**
  * The stream that a control event belongs to: one per account, key, plan, priced model, dispatched model,
- * upstream, member, invitation, session, sink, management key and identity provider.
+ * upstream, member, invitation, session, sink, management key, identity
+ * provider and workload.
  */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
@@ -80,6 +82,9 @@ export function streamOf(event: ControlEvent): string {
     case 'identity_provider.configured':
     case 'identity_provider.removed':
       return `identity_provider/${event.provider}`;
+    case 'workload.configured':
+    case 'workload.removed':
+      return `workload/${event.workload}`;
     case 'sign_in.changed':
       return 'sign_in';
     case 'registration.changed':
@@ -125,6 +130,7 @@ type EventsOfKind = {
   member: MemberEvent;
   management_key: ManagementKeyEvent;
   identity_provider: IdentityProviderEvent;
+  workload: WorkloadEvent;
   sign_in: EventOf<'sign_in.changed'>;
   registration: EventOf<'registration.changed'>;
   log: SigningEvent;

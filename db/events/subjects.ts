@@ -14,6 +14,7 @@ export type AttributionEvent = Of<'attribution'>;
 export type SinkEvent = Of<'sink'>;
 export type ManagementKeyEvent = Of<'management_key'>;
 export type IdentityProviderEvent = Of<'identity_provider'>;
+export type WorkloadEvent = EventOf<'workload.configured' | 'workload.removed'>;
 /** What concerns the log as a whole: who signs it, and where a history was given up. */
 export type SigningEvent = EventOf<'log.signer_changed' | 'log.epoch_started'>;
 /** Whatever may change what an account or a key may use. */

@@ -1,5 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
-import type { IdentityProviderTerms, PasswordPolicy } from '#db/events/identity-events.ts';
+import type { IdentityProviderTerms, PasswordPolicy } from '#db/events/identity/identity-events.ts';
 import type { IdentityProviderEvent } from '#db/events/subjects.ts';
 import type { Stored } from '#db/fold/stored.ts';
 

@@ -13,6 +13,8 @@ export type Key = {
   expiredAt: Date | null;
   revokedAt: Date | null;
   secret: Secret;
+  /** The workload whose short-lived keys it stands for, in place of the secret; null: none. */
+  workload: string | null;
   /** The secret before the last rotation, while its overlap lasts. */
   previous: (Secret & { endsAt: Date }) | null;
   /** Its limits below those of its account; null: no further limits. */
@@ -43,6 +45,7 @@ export function evolveKey(key: Key | undefined, stored: Stored<KeyEvent>): Key |
       expiredAt: null,
       revokedAt: null,
       secret: { digest: event.digest, last4: event.last4 },
+      workload: event.workload ?? null,
       previous: null,
       terms: null,
       termsPosition: 0,

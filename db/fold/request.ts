@@ -1,10 +1,11 @@
 import type { EndReason, UsageSource } from '#db/events/endings.ts';
 import type { EventOf, RequestEvent } from '#db/events/events.ts';
 
-/** The events of a relayed request: neither a rejection, a correction nor a count of tokens is one. */
+/** The events of a relayed request: neither a rejection, a correction, a count of
+ * tokens nor an exchanged token is one. */
 export type RequestLifeEvent = Exclude<
   RequestEvent,
-  EventOf<'request.rejected' | 'usage.adjusted' | 'tokens.counted'>
+  EventOf<'request.rejected' | 'usage.adjusted' | 'tokens.counted' | 'workload.exchanged'>
 >;
 
 /** One relayed request in the log: accepted, perhaps extended, then ended exactly once. */

@@ -5,6 +5,7 @@ import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { PlanName, RequestId } from '#db/events/parts.ts';
 import { Unpriced } from '#db/events/price-events.ts';
 import { CorrectionOrigin } from '#db/events/usage-events.ts';
+import { WorkloadExchanged } from '#db/events/identity/workload-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
 
 /** The fields of requests and corrections that have no column, as the JSON of `body`. Pure. */
@@ -72,6 +73,24 @@ export function parseCorrection(body: string): Correction {
 
 export function correctionBody({ reference, reason, adjusted_by, observed }: Correction): string {
   return asciiJson({ reference, reason, adjusted_by, observed } satisfies Correction);
+}
+
+const Exchange = WorkloadExchanged.pick({
+  workload: true,
+  exchange: true,
+  expires_at: true,
+  issuer: true,
+  claims: true,
+}).strict();
+type Exchange = z.infer<typeof Exchange>;
+
+/** What an exchanged token stated. @throws {Error} where the body is not of the vocabulary. */
+export function parseExchange(body: string): Exchange {
+  return Exchange.parse(JSON.parse(body));
+}
+
+export function exchangeBody({ workload, exchange, expires_at, issuer, claims }: Exchange): string {
+  return asciiJson({ workload, exchange, expires_at, issuer, claims } satisfies Exchange);
 }
 
 /** JSON in plain ASCII, as lines have it. */

@@ -35,8 +35,10 @@ const ABANDONED = 'request.abandoned';
 const REJECTED = 'request.rejected';
 const ADJUSTED = 'usage.adjusted';
 const COUNTED = 'tokens.counted';
+const EXCHANGED = 'workload.exchanged';
 const CALL = [ACCEPTED, EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
 const ALL = [...CALL, REJECTED, COUNTED] as const;
+const OF_KEY = [...ALL, EXCHANGED] as const;
 const HOLD = [ACCEPTED, EXTENDED, ABANDONED] as const;
 const LATER = [EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
 const END = [SETTLED, ABANDONED] as const;
@@ -51,9 +53,9 @@ export const COLUMNS = [
   { name: 'at', type: 'timestamptz' },
   { name: 'instance', type: 'int4' },
   { name: 'type', type: 'int2' },
-  { name: 'request', type: 'uuid', needed: ALL },
-  { name: 'account', type: 'text', needed: ALL, control: 'optional' },
-  { name: 'key', type: 'text', needed: ALL, control: 'optional' },
+  { name: 'request', type: 'uuid', needed: OF_KEY },
+  { name: 'account', type: 'text', needed: OF_KEY, control: 'optional' },
+  { name: 'key', type: 'text', needed: OF_KEY, control: 'optional' },
   { name: 'model', type: 'text', needed: [...CALL, COUNTED], optional: [REJECTED], control: 'optional' },
   { name: 'route', type: 'int2', needed: [...SIZED, COUNTED], optional: LATER, codes: ROUTE_CODES },
   { name: 'end_user', type: 'text', optional: ALL },
@@ -78,7 +80,13 @@ export const COLUMNS = [
   { name: 'duration_ms', type: 'int4', needed: [SETTLED, COUNTED] },
   { name: 'stream', type: 'text', control: 'needed' },
   { name: 'version', type: 'int4', control: 'needed' },
-  { name: 'body', type: 'text', control: 'needed', needed: [ADJUSTED], optional: [...HOLD, SETTLED] },
+  {
+    name: 'body',
+    type: 'text',
+    control: 'needed',
+    needed: [ADJUSTED, EXCHANGED],
+    optional: [...HOLD, SETTLED],
+  },
   { name: 'terms_position', type: 'int8', optional: CALL },
   { name: 'hold_cost_nanousd', type: 'int8', optional: HOLD },
   { name: 'cost_nanousd', type: 'int8', optional: FIGURES },
@@ -111,6 +119,7 @@ export const BODY_FIELDS = {
   'request.settled': ['attempts', 'usage_details', 'price_plan', 'unpriced', 'observed'],
   'request.abandoned': ['observed'],
   'usage.adjusted': ['reference', 'reason', 'adjusted_by', 'observed'],
+  'workload.exchanged': ['workload', 'exchange', 'expires_at', 'issuer', 'claims'],
 } as const satisfies Partial<{ [T in RequestType]: readonly (keyof EventOf<T>)[] }>;
 
 /** Fields by name, with the kind of value that their columns hold. */

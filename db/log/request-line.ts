@@ -3,7 +3,9 @@ import { END_REASON_OF, END_REASONS, USAGE_SOURCE_OF, USAGE_SOURCES } from '#db/
 import { EVENT_CODES, type EventOf, type RequestEvent } from '#db/events/events.ts';
 import {
   correctionBody,
+  exchangeBody,
   parseCorrection,
+  parseExchange,
   parseReservation,
   parseSettlement,
   reservationBody,
@@ -33,6 +35,10 @@ export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
   line.text(AT.request, event.request);
   line.text(AT.account, event.account);
   line.text(AT.key, event.key);
+  if (event.type === 'workload.exchanged') {
+    line.text(AT.body, exchangeBody(event));
+    return line.end(FIELDS.length);
+  }
   if (event.model !== undefined) line.text(AT.model, event.model);
   if (event.route !== undefined) line.integer(AT.route, ROUTE_CODES[event.route]);
   if (event.end_user !== undefined) line.text(AT.end_user, event.end_user);
@@ -290,12 +296,20 @@ export function requestEvent(line: LineReader): RequestEvent | null {
       if (line.has(AT.upstream)) event.upstream = line.name(AT.upstream);
       return event;
     }
+    case 'workload.exchanged':
+      return {
+        type,
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        ...parseExchange(line.text(AT.body)),
+      };
     default:
       return null;
   }
 }
 
-type Call = Exclude<RequestEvent, EventOf<'request.rejected' | 'tokens.counted'>>;
+type Call = Exclude<RequestEvent, EventOf<'request.rejected' | 'tokens.counted' | 'workload.exchanged'>>;
 type Sized = EventOf<'request.accepted' | 'request.rejected'>;
 
 /** What each event of a call may have. Assigned, since spreading it costs twice as much. */
@@ -308,7 +322,7 @@ function addAdmission(event: Call, line: LineReader): void {
   if (line.has(AT.admitted_minute)) event.admitted_minute = line.integer(AT.admitted_minute);
 }
 
-function addAttribution(event: RequestEvent, line: LineReader): void {
+function addAttribution(event: Exclude<RequestEvent, EventOf<'workload.exchanged'>>, line: LineReader): void {
   if (line.has(AT.end_user)) event.end_user = line.name(AT.end_user);
   if (line.has(AT.session)) event.session = line.name(AT.session);
   if (line.has(AT.tags)) event.tags = line.text(AT.tags).split(' ');

@@ -77,8 +77,9 @@ export function keyAfter(row: KeyRow | undefined, placed: Placed<KeyEvent>): Key
     expiresAt: dateOf(row.expires_at),
     expiredAt: dateOf(row.expired_at),
     revokedAt: dateOf(row.revoked_at),
-    // The tables have no digest.
+    // The tables have no digest, and no workload.
     secret: { digest: '', last4: row.last4 },
+    workload: null,
     previous:
       row.overlap_ends_at === null
         ? null

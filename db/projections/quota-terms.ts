@@ -177,6 +177,7 @@ const KEY = {
   expiresAt: null,
   expiredAt: null,
   revokedAt: null,
+  workload: null,
   secret: { digest: '', last4: '' },
   previous: null,
   termsPosition: 0,

@@ -50,6 +50,10 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.correction': kept('every correction of a request once more: repeating one must be noticed'),
   'daybook.cosignature': aged('`retain`', 'its checkpoint'),
   'daybook.credential': bounded('upstream credentials'),
+  'daybook.exchange': trimmed(
+    'the server',
+    'its token, of a day at most, and its key have expired; 10,000 live ones of a workload',
+  ),
   'daybook.idempotency_key': aged('`retain`', `${KEY_HOURS} hours, or its request was rejected`),
   'daybook.idempotent_reply': aged('`retain`', `${REPLY_HOURS} to ${KEY_HOURS} hours`),
   'daybook.identity': bounded('members'),

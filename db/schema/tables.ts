@@ -240,6 +240,15 @@ export type CredentialTable = {
   created_at: Default<Timestamp>;
 };
 
+export type ExchangeTable = {
+  id: string;
+  key: string;
+  token: Buffer | null;
+  created_at: Default<Timestamp>;
+  expires_at: Timestamp;
+  kept_until: Timestamp;
+};
+
 export type IdempotencyKeyTable = {
   digest: Buffer;
   account: string;
@@ -936,6 +945,7 @@ export type Tables = {
   'daybook.correction': CorrectionTable;
   'daybook.cosignature': CosignatureTable;
   'daybook.credential': CredentialTable;
+  'daybook.exchange': ExchangeTable;
   'daybook.idempotency_key': IdempotencyKeyTable;
   'daybook.idempotent_reply': IdempotentReplyTable;
   'daybook.identity': IdentityTable;

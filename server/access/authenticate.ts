@@ -1,5 +1,6 @@
 import type { Key } from '#db/fold/key.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import { readExchangedSecret } from '#server/secrets/exchanged-secret.ts';
 import { digestSecret, keyIdOf, sameDigest } from '#server/secrets/key-secret.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
@@ -42,7 +43,8 @@ export function authenticate(
   const digest = digestSecret(pepper, secret);
   if (!key) return INVALID;
   const nowMs = readModel.nowMs();
-  const refusal = checkSecret(key, digest, nowMs);
+  const refusal =
+    key.workload === null ? checkSecret(key, digest, nowMs) : checkExchanged(key, secret, { pepper, nowMs });
   if (refusal) return refusal;
   // Only while it is being rotated, so that it costs all other keys nothing.
   if (key.previous !== null) uses?.note(key, digest, nowMs);
@@ -71,6 +73,17 @@ export function readSecretFromEither(
   if (header === undefined) return bearer;
   const bare = header === null ? null : BARE.test(header) ? header : null;
   return bearer === undefined || bearer === bare ? bare : null;
+}
+
+/** Whether a short-lived secret opens the key of a workload at this moment; null when it does. */
+function checkExchanged(
+  key: Key,
+  secret: string,
+  { pepper, nowMs }: { pepper: Buffer; nowMs: number },
+): ApiError | null {
+  const expiresMs = readExchangedSecret(pepper, secret);
+  if (expiresMs === null) return INVALID;
+  return checkKey(key, nowMs) ?? (expiresMs <= nowMs ? EXPIRED : null);
 }
 
 /** Whether the secret with this digest opens a key at this moment; null when it does. */

@@ -94,6 +94,7 @@ export class Backtest {
       case 'request.rejected':
         return this.#rejectedAsRecorded(read as Placed<typeof event>);
       case 'tokens.counted':
+      case 'workload.exchanged':
         return;
       case 'usage.adjusted':
         return this.#correct(event, minuteOf(read.at.getTime()));

@@ -79,6 +79,7 @@ const GROUPS: readonly Group[] = [
     names: ['identity-provider', 'sign-in'],
     load: async () => (await import('#server/cli/accounts/identity-provider.ts')).identityProviderCommands,
   },
+  { names: ['workload'], load: async () => (await import('#server/cli/keys/workload.ts')).workloadCommands },
   { names: ['log'], load: async () => (await import('#server/cli/log/log.ts')).logCommands },
   { names: ['audit'], load: async () => (await import('#db/audit/commands/program.ts')).auditCommands },
   { names: ['witness'], load: async () => (await import('#db/audit/commands/witness.ts')).witnessCommand },

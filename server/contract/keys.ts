@@ -38,6 +38,8 @@ export const KeyRow = z.object({
   name: z.string(),
   /** `dbk_<id>_…<last4>` is the redacted form of a secret. */
   last4: z.string(),
+  /** The workload whose short-lived keys it stands for; null: it has a secret of its own. */
+  workload: z.string().nullable(),
   state: z.enum(['active', 'rotating', 'expired', 'revoked']),
   created_at: z.string(),
   expires_at: z.string().nullable(),

@@ -1,5 +1,9 @@
 import { z } from 'zod';
-import { IdentityProviderTerms, PASSWORD_POLICIES, ProviderName } from '#db/events/identity-events.ts';
+import {
+  IdentityProviderTerms,
+  PASSWORD_POLICIES,
+  ProviderName,
+} from '#db/events/identity/identity-events.ts';
 import { ChangeReply } from '#server/contract/parts.ts';
 import { Id, PlanName, REGISTRATION_POLICIES, RoleName } from '#db/events/parts.ts';
 import { Email } from '#server/contract/session.ts';
@@ -111,4 +115,4 @@ export const SignInSettings = z.object({
 export type SignInSettings = z.infer<typeof SignInSettings>;
 export const PutSignInSettings = z.strictObject({ passwords: z.enum(PASSWORD_POLICIES) });
 
-export type { IdentityRule, PasswordPolicy } from '#db/events/identity-events.ts';
+export type { IdentityRule, PasswordPolicy } from '#db/events/identity/identity-events.ts';

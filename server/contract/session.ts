@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PASSWORD_POLICIES } from '#db/events/identity-events.ts';
+import { PASSWORD_POLICIES } from '#db/events/identity/identity-events.ts';
 import { AccountName, REGISTRATION_POLICIES, RoleName } from '#db/events/parts.ts';
 
 /**

@@ -32,6 +32,7 @@ import { statementEmailRoutes } from '#server/dashboard/statements/email-routes.
 import { statementRoutes } from '#server/dashboard/statements/routes.ts';
 import { statusRoutes } from '#server/dashboard/service/status.ts';
 import { upstreamRoutes } from '#server/dashboard/upstreams/routes.ts';
+import { workloadRoutes } from '#server/dashboard/workloads/routes.ts';
 
 /** All routes of the dashboard's API. */
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
@@ -46,6 +47,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     identityRoutes,
     keyRoutes,
     managementKeyRoutes,
+    workloadRoutes,
     accountRoutes,
     attributionRoutes,
     planRoutes,

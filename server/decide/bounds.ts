@@ -8,6 +8,8 @@ export const KEYS_ACTIVE_MAX = 1_000;
 export const KEYS_EVER_MAX = 10_000;
 /** Identity providers: each is a button of the sign-in page. */
 export const IDENTITY_PROVIDERS_MAX = 10;
+/** Short-lived keys of one workload at the same time: each has a row until its token has expired, too. */
+export const EXCHANGES_LIVE_MAX = 10_000;
 /** Active management keys of one account, or of the installation: all are in the memory of every server. */
 export const MANAGEMENT_KEYS_ACTIVE_MAX = 100;
 /** The longest time that an old secret may be valid beside its successor. */

@@ -1,5 +1,9 @@
 import type { EventOf } from '#db/events/events.ts';
-import { IdentityProviderTerms, type PasswordPolicy, ProviderName } from '#db/events/identity-events.ts';
+import {
+  IdentityProviderTerms,
+  type PasswordPolicy,
+  ProviderName,
+} from '#db/events/identity/identity-events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { IdentityProvider, SignInSettings } from '#db/fold/identity.ts';
 import { IDENTITY_PROVIDERS_MAX } from '#server/decide/bounds.ts';

@@ -25,6 +25,7 @@ export function createKey(
     name: string;
     secret: Secret;
     expiresAt: Date | null;
+    workload?: string;
     actor: string;
   },
   now: Date,
@@ -52,6 +53,7 @@ export function createKey(
     name: command.name,
     ...command.secret,
     ...(command.expiresAt ? { expires_at: command.expiresAt.toISOString() } : {}),
+    ...(command.workload === undefined ? {} : { workload: command.workload }),
     actor: command.actor,
   };
 }
@@ -82,6 +84,11 @@ export function rotateKey(
   now: Date,
 ): EventOf<'key.rotated'> {
   requireActiveKey(key, now);
+  if (key.workload !== null)
+    throw new DecisionError(
+      'not_allowed',
+      `Key ${key.id} has no secret to rotate: workload "${key.workload}" issues short-lived ones.`,
+    );
   if (!(command.overlapMs >= 0 && command.overlapMs <= OVERLAP_MAX_MS)) {
     throw new DecisionError('invalid', 'The overlap must be between 0 and 30 days.');
   }

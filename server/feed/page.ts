@@ -15,7 +15,8 @@ export const MESSAGE_FRAMES_MAX = 250;
 export type PlanOf = (account: string) => string | null;
 
 /** Notices about members, sessions and management keys are hidden from API keys. */
-const OF_PEOPLE = /^(member|session|invitation|registration|management_key|identity_provider|sign_in)\./;
+const OF_PEOPLE =
+  /^(member|session|invitation|registration|management_key|identity_provider|sign_in|workload)\./;
 /** Of these, notices without an account are for readers of all accounts. */
 const OF_THE_SERVICE = /^(invitation|registration|identity_provider|sign_in)\./;
 
@@ -131,6 +132,7 @@ export function frameOf({ event, position, at }: Placed): Item['frame'] | null {
       return { ...event, type: 'refused', ...placed };
     case 'request.extended':
     case 'tokens.counted':
+    case 'workload.exchanged':
       return null;
     case 'usage.adjusted':
       return {

@@ -12,6 +12,7 @@ import { readQuery } from '#server/read/query.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ClosedSessions, KeyPermission, SessionPermission } from '#server/feed/viewer-permission.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import { readExchangedSecret } from '#server/secrets/exchanged-secret.ts';
 import { digestSecret, SECRET_PREFIX } from '#server/secrets/key-secret.ts';
 import { authenticate, readBearerSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
@@ -184,8 +185,12 @@ function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | ApiError 
   const caller = requestContextOf(request, LIVE, relay.trustedProxies);
   const forbidden = authorize(key, caller, relay.readModel);
   if (forbidden) return forbidden;
-  const digest = digestSecret(relay.pepper, readBearerSecret(headers) ?? '');
-  return { right: new KeyPermission(relay.readModel, { key: key.id, digest, caller }), scope: scopeOf(key) };
+  const secret = readBearerSecret(headers) ?? '';
+  const digest = digestSecret(relay.pepper, secret);
+  const untilMs =
+    (key.workload === null ? null : readExchangedSecret(relay.pepper, secret)) ?? Number.POSITIVE_INFINITY;
+  const right = new KeyPermission(relay.readModel, { key: key.id, digest, untilMs, caller });
+  return { right, scope: scopeOf(key) };
 }
 
 /** The headers, plus the secret from the subprotocols, if there is one. */

@@ -4,7 +4,7 @@ import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import { holderOf } from '#server/read/api.ts';
 import { type Scope, scopeOf } from '#server/read/scope.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { checkSecret } from '#server/access/authenticate.ts';
+import { checkKey, checkSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 
@@ -25,21 +25,31 @@ export type ViewerPermission = {
   evaluate(): Scope | CloseReason;
 };
 
-/** Permission by a secret, which may be one that is being rotated out. */
+/**
+ * Permission by a secret, which may be one that is being rotated out, or a short-lived one.
+ * `untilMs`: when that ends; infinite for others.
+ */
 export class KeyPermission implements ViewerPermission {
   readonly isSignedIn = false;
   readonly #readModel: ReadModel;
   readonly #key: string;
   readonly #digest: string;
+  readonly #untilMs: number;
   readonly #caller: RequestContext;
 
   constructor(
     readModel: ReadModel,
-    { key, digest, caller }: { key: string; digest: string; caller: RequestContext },
+    {
+      key,
+      digest,
+      untilMs,
+      caller,
+    }: { key: string; digest: string; untilMs: number; caller: RequestContext },
   ) {
     this.#readModel = readModel;
     this.#key = key;
     this.#digest = digest;
+    this.#untilMs = untilMs;
     this.#caller = caller;
   }
 
@@ -49,7 +59,10 @@ export class KeyPermission implements ViewerPermission {
 
   ended(): CloseReason | null {
     const key = this.#readModel.key(this.#key);
-    const refusal = key && checkSecret(key, this.#digest, this.#readModel.nowMs());
+    const nowMs = this.#readModel.nowMs();
+    if (this.#untilMs <= nowMs) return { code: CLOSE_CODES.not_authenticated, reason: 'api_key_expired' };
+    const refusal =
+      key && (key.workload === null ? checkSecret(key, this.#digest, nowMs) : checkKey(key, nowMs));
     return refusal ? { code: CLOSE_CODES.not_authenticated, reason: refusal.code } : null;
   }
 

@@ -61,6 +61,7 @@ import { STORED_ROUTES, storedRoutes } from '#server/stored/routes.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
+import { TOKEN_ROUTE, tokenRoute } from '#server/workloads/routes.ts';
 import { PAGE_DIRECTORY } from '#server/process/web-build.ts';
 
 export type App = {
@@ -232,6 +233,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
   const managed = apiRoutes(dashboard);
   routes.use(openApiRoutes(managed, headers));
+  routes.use(tokenRoute(dashboard));
   routes.use('/sign-in', headers);
   routes.use(providerSignIn(dashboard));
   routes.use(
@@ -257,6 +259,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     ...MESSAGE_BATCH_ROUTES,
     [LIVE, 'GET'],
     [LIVE_SIGNED_IN, 'GET'],
+    [TOKEN_ROUTE, 'POST'],
     ['/healthz', 'GET, HEAD'],
     ['/readyz', 'GET, HEAD'],
   ]) {

@@ -14,6 +14,16 @@ export function sendApiError(request: Request, response: Response, refusal: ApiE
 }
 
 export function sendJson(response: Response, status: number, value: unknown): void {
+  sendJsonWith(response, status, [], value);
+}
+
+/** The same with further headers, as a list of names and values. */
+export function sendJsonWith(
+  response: Response,
+  status: number,
+  headers: readonly string[],
+  value: unknown,
+): void {
   const { requestId, extraHeaders } = replyOf(response);
   const body = JSON.stringify(value);
   response.writeHead(status, [
@@ -24,6 +34,7 @@ export function sendJson(response: Response, status: number, value: unknown): vo
     'x-request-id',
     requestId,
     ...extraHeaders,
+    ...headers,
   ]);
   response.end(body);
 }

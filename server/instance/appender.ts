@@ -138,14 +138,7 @@ export class Appender {
    *   must settle the request.
    */
   accept(event: Accepted, mayLinger = false): Promise<void> {
-    if (this.#mode !== 'up' || this.#acceptsQueued >= ACCEPT_QUEUE_MAX) {
-      return Promise.reject(new StoreUnavailable(false));
-    }
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ event, resolve, reject });
-      this.#acceptsQueued++;
-      this.#startWithin(mayLinger ? OVERLAPPED_LINGER_MS : 0);
-    });
+    return this.#record(event, mayLinger ? OVERLAPPED_LINGER_MS : 0);
   }
 
   /** Sends the lingering events, since a caller waits for one of them now. */
@@ -165,6 +158,24 @@ export class Appender {
   /** Records an event of a request other than its start and its end. */
   note(event: Note): void {
     this.#enqueue({ event }, SETTLE_LINGER_MS);
+  }
+
+  /**
+   * Resolves when the exchange of a token is durable.
+   * @throws {StoreUnavailable} when it is not; with `pending` it may still become durable.
+   */
+  recordExchange(event: EventOf<'workload.exchanged'>): Promise<void> {
+    return this.#record(event, 0);
+  }
+
+  #record(event: RequestEvent, lingerMs: number): Promise<void> {
+    if (this.#mode !== 'up' || this.#acceptsQueued >= ACCEPT_QUEUE_MAX)
+      return Promise.reject(new StoreUnavailable(false));
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ event, resolve, reject });
+      this.#acceptsQueued++;
+      this.#startWithin(lingerMs);
+    });
   }
 
   /** Records that a request is handed over to the background. @param written called when it is durable. */

@@ -22,6 +22,7 @@ import * as statements from '#server/contract/statements.ts';
 import * as status from '#server/contract/status.ts';
 import * as upstreams from '#server/contract/upstreams.ts';
 import * as usage from '#server/contract/usage.ts';
+import * as workloads from '#server/contract/identity/workloads.ts';
 
 /** The contracts' schemas as JSON Schema, each under its name. */
 
@@ -49,6 +50,7 @@ const CONTRACTS: readonly object[] = [
   status,
   upstreams,
   usage,
+  workloads,
 ];
 
 /** Schemas that have a name: the objects and unions of the contracts, not their scalar parts. */

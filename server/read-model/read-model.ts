@@ -16,9 +16,11 @@ import { ChargedLimits } from '#server/read-model/charged-limits.ts';
 import type { AdjustmentListener, ChangeListener, SessionListener } from '#server/read-model/listeners.ts';
 import { Identities } from '#server/read-model/identities.ts';
 import { ManagementKeys } from '#server/read-model/management-keys.ts';
+import { hasNoEffect } from '#server/read-model/no-effect.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { advance, type Unapplied, UnappliedEvents } from '#server/read-model/unapplied-events.ts';
+import { Workloads } from '#server/read-model/workloads.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /**
@@ -30,6 +32,7 @@ export class ReadModel {
   readonly directory = new UpstreamDirectory();
   readonly managementKeys = new ManagementKeys();
   readonly identities = new Identities();
+  readonly workloads = new Workloads();
   /** The limits that calls are charged to, of their accounts, parent accounts and keys. */
   readonly charged = new ChargedLimits(this);
   /** What this version could not apply; the subjects of these events are not served. */
@@ -162,31 +165,14 @@ export class ReadModel {
       case 'identity_provider.configured':
       case 'identity_provider.removed':
         return this.identities.apply({ event, at, position, version });
+      case 'workload.configured':
+      case 'workload.removed':
+        return this.workloads.apply({ event, at, position, version });
       case 'sign_in.changed':
         return this.identities.applySignIn({ event, at, position, version });
-      // Neither the permissions of a call nor a session depend on these.
-      case 'attribution.erased':
-      case 'attribution.key_destroyed':
-      case 'reconciliation.recorded':
-      case 'sink.configured':
-      case 'sink.removed':
-      case 'sink.paused':
-      case 'sink.resumed':
-      case 'sink.rewound':
-      case 'billing.changed':
-      case 'invoice.issued':
-      case 'invoice.corrected':
-      case 'invoice.credited':
-      case 'session.opened':
-      case 'invitation.created':
-      case 'invitation.revoked':
-      case 'log.signer_changed':
-      case 'log.epoch_started':
-      case 'log.read':
-        return;
       default:
         // The compiler names a type that has no case here.
-        event satisfies never;
+        if (!hasNoEffect(event)) event satisfies never;
     }
   }
 

@@ -24,9 +24,10 @@ export function createSecret(
   keyId: string,
   prefix: typeof SECRET_PREFIX | typeof MANAGEMENT_SECRET_PREFIX = SECRET_PREFIX,
 ): string {
-  const unsigned = `${prefix}${keyId}_${randomBase62(RANDOM_CHARACTERS)}`;
-  return unsigned + checksum(unsigned);
+  return withChecksum(`${prefix}${keyId}_${randomBase62(RANDOM_CHARACTERS)}`);
 }
+
+export const withChecksum = (unsigned: string): string => unsigned + checksum(unsigned);
 
 /** The public id in a well-formed secret whose checksum is right; null for anything else. */
 export function keyIdOf(secret: string): string | null {

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import { openPool, type Store } from '#db/postgres/connect.ts';
+import { deleteExpiredExchanges } from '#db/workloads/exchanges.ts';
 import { deleteExpiredLinks } from '#db/members/links.ts';
 import { deleteExpiredSessions } from '#db/members/sessions.ts';
 import {
@@ -44,8 +45,9 @@ export function openSignInStore(
   const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
   const strangers = openPool({ ...store.config('relay'), max: ANONYMOUS_CONNECTIONS_MAX });
   const clearing = setInterval(() => {
-    Promise.all([deleteExpiredSessions(pool), deleteExpiredLinks(pool)]).catch((error: unknown) =>
-      log.warn(errorFields(error), 'deleting expired sessions and links failed; retrying later'),
+    Promise.all([deleteExpiredSessions(pool), deleteExpiredLinks(pool), deleteExpiredExchanges(pool)]).catch(
+      (error: unknown) =>
+        log.warn(errorFields(error), 'deleting expired sessions, links and exchanges failed; retrying later'),
     );
   }, ENDED_CHECK_MS);
   clearing.unref();

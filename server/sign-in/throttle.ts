@@ -15,6 +15,8 @@ const LIMITS = {
   registration: { points: 5, duration: 60 * 60 },
   /** Requests for reset links from one network. */
   forgotten: { points: 5, duration: 60 * 60 },
+  /** Exchanged tokens of workloads from one network, which may be that of a whole cluster. */
+  exchange: { points: 3_000, duration: 60 * 60 },
   /** Sign-ins through providers from one network, which may be that of a company. */
   provider: { points: 500, duration: 60 * 60 },
 } as const;
@@ -42,6 +44,7 @@ export class LoginThrottle {
       registration: limiter('registration'),
       forgotten: limiter('forgotten'),
       provider: limiter('provider'),
+      exchange: limiter('exchange'),
     };
   }
 

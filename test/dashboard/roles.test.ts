@@ -52,6 +52,10 @@ const PERMITTED: Record<string, string> = {
   'get /api/v1/identity-providers': OVERSEERS,
   'put /api/v1/identity-providers/:provider': 'administrator',
   'delete /api/v1/identity-providers/:provider': 'administrator',
+  'get /api/v1/workloads': OVERSEERS,
+  'get /api/v1/workloads/:workload/keys': OVERSEERS,
+  'put /api/v1/workloads/:workload': 'administrator',
+  'delete /api/v1/workloads/:workload': 'administrator',
   'get /api/v1/sign-in-settings': OVERSEERS,
   'put /api/v1/sign-in-settings': 'administrator',
 

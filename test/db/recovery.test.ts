@@ -21,7 +21,8 @@ import { until } from '../support/relay.ts';
 function requestsOf(log: readonly Placed[]): Map<string, Request> {
   const requests = new Map<string, Request>();
   for (const { event } of log) {
-    if (!('request' in event) || event.type === 'tokens.counted') continue;
+    if (!('request' in event) || event.type === 'tokens.counted' || event.type === 'workload.exchanged')
+      continue;
     if (event.type !== 'request.rejected' && event.type !== 'usage.adjusted')
       requests.set(event.request, evolveRequest(requests.get(event.request), event));
   }

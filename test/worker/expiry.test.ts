@@ -130,6 +130,7 @@ test('an expired key with a new expiry is active again, and expires again', () =
     expiredAt: now,
     revokedAt: null,
     secret: { digest: '', last4: '' },
+    workload: null,
     previous: null,
     terms: null,
     termsPosition: 0,

@@ -33,6 +33,8 @@ export function describeEvent(event: RequestEvent): string {
     }
     case 'usage.adjusted':
       return describeCorrection(event);
+    case 'workload.exchanged':
+      return `token of ${event.issuer} exchanged by workload ${event.workload}`;
     case 'tokens.counted':
       return (
         `tokens counted for ${event.model} by ${event.route}: ${event.input_tokens}, ` +

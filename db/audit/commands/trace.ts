@@ -130,8 +130,8 @@ async function walk(
     found.push(...events.map(({ position }) => position));
     const last =
       direction === 'forward'
-        ? ['request.settled', 'request.abandoned', 'request.rejected', 'tokens.counted']
-        : ['request.accepted', 'request.rejected', 'tokens.counted'];
+        ? ['request.settled', 'request.abandoned', 'request.rejected', 'tokens.counted', 'workload.exchanged']
+        : ['request.accepted', 'request.rejected', 'tokens.counted', 'workload.exchanged'];
     isDone = events.some(({ event }) => last.includes(event.type));
   }
   return found.toSorted((one, other) => one - other);

@@ -59,6 +59,7 @@ export class ReplayState {
       case 'request.rejected':
         return this.usage.apply(event);
       case 'tokens.counted':
+      case 'workload.exchanged':
         return;
       case 'usage.adjusted':
         this.usage.apply(event);

@@ -8,7 +8,7 @@ import {
   type RequestEvent,
 } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { parseCorrection, parseReservation, parseSettlement } from '#db/log/bodies.ts';
+import { parseCorrection, parseExchange, parseReservation, parseSettlement } from '#db/log/bodies.ts';
 import {
   AT,
   type ColumnName,
@@ -136,6 +136,7 @@ function isBody(type: EventType, body: string): boolean {
   try {
     if (type === 'usage.adjusted') parseCorrection(body);
     else if (type === 'request.settled') parseSettlement(body);
+    else if (type === 'workload.exchanged') parseExchange(body);
     else parseReservation(body);
     return true;
   } catch {

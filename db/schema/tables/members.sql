@@ -81,3 +81,19 @@ create table daybook.attempt (
   expire bigint
 );
 create index attempt_expire on daybook.attempt (expire);
+
+-- Tokens of workloads that were exchanged for short-lived keys, until both have expired: so that a token is
+-- exchanged once, on whatever server, and the keys are seen. Their secrets are stored nowhere.
+create table daybook.exchange (
+  id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
+  -- The key of the workload.
+  key text collate "C" not null check (key ~ '^[0-9A-Za-z]{8}$'),
+  -- SHA-256 of the issuer and of what makes the token unique; null: it may be exchanged again.
+  token bytea unique check (length(token) = 32),
+  created_at timestamptz not null default clock_timestamp(),
+  -- Of the short-lived key.
+  expires_at timestamptz not null,
+  kept_until timestamptz not null check (kept_until >= expires_at)
+);
+create index exchange_key on daybook.exchange (key, expires_at);
+create index exchange_kept_until on daybook.exchange (kept_until);

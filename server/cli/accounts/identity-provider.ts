@@ -7,7 +7,7 @@ import {
   type IdentityRule,
   PASSWORD_POLICIES,
   type PasswordPolicy,
-} from '#db/events/identity-events.ts';
+} from '#db/events/identity/identity-events.ts';
 import { RoleName } from '#db/events/parts.ts';
 import { providersWithSecret } from '#db/members/identities.ts';
 import { run, type Session } from '#server/cli/control-session.ts';

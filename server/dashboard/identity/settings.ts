@@ -1,4 +1,4 @@
-import { ProviderName } from '#db/events/identity-events.ts';
+import { ProviderName } from '#db/events/identity/identity-events.ts';
 import { providersWithSecret } from '#db/members/identities.ts';
 import {
   PutSignInSettings,

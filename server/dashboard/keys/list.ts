@@ -96,6 +96,7 @@ export function keyRow(key: Key, accountName: string, facts: KeyFacts, now: Date
     account_name: accountName,
     name: key.name,
     last4: key.secret.last4,
+    workload: key.workload,
     state,
     created_at: key.createdAt.toISOString(),
     expires_at: timeOf(key.expiresAt),

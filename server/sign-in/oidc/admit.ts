@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { IdentityRule } from '#db/events/identity-events.ts';
+import type { IdentityRule } from '#db/events/identity/identity-events.ts';
 import type { IdentityProvider } from '#db/fold/identity.ts';
 import { publicId } from '#db/ids.ts';
 import type { ControlAppend } from '#db/log/append.ts';

@@ -1,7 +1,6 @@
 import type { Client } from 'pg';
-import { reachOfHost } from '#db/addresses.ts';
 import type { ControlEvent } from '#db/events/events.ts';
-import type { IdentityProviderTerms, PasswordPolicy } from '#db/events/identity-events.ts';
+import type { IdentityProviderTerms, PasswordPolicy } from '#db/events/identity/identity-events.ts';
 import type { ControlAppend } from '#db/log/append.ts';
 import { deleteIdentities, readIdentities } from '#db/members/identities.ts';
 import { deleteSessions } from '#db/members/sessions.ts';
@@ -10,7 +9,7 @@ import type { Control } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { changeSignIn, configureProvider } from '#server/decide/identity.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { checkBaseUrl } from '#server/upstreams/addresses.ts';
+import { checkIssuer } from '#server/sign-in/oidc/issuer.ts';
 import type { Changed } from '#server/sign-in/member-changes.ts';
 import { openClientSecret, storeClientSecret } from '#server/sign-in/oidc/client-secret.ts';
 import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
@@ -121,15 +120,3 @@ export class IdentityControl {
 }
 
 const UNCHANGED: Changed = { position: null, done: { event: null } };
-
-/** @throws {DecisionError} when requests may not be sent to the issuer. */
-function checkIssuer({ issuer, network }: IdentityProviderTerms): void {
-  const url = new URL(issuer);
-  const isPlain = url.protocol === 'http:' && reachOfHost(url.hostname) === 'private';
-  if (url.protocol !== 'https:' && !isPlain)
-    throw new DecisionError('invalid', 'The issuer must be an https URL such as https://login.example.com.');
-  if (url.search !== '' || url.hash !== '' || url.username !== '' || url.password !== '')
-    throw new DecisionError('invalid', 'The issuer must be a URL without user, query and fragment.');
-  const fault = checkBaseUrl(issuer, network);
-  if (fault !== null) throw new DecisionError('invalid', fault);
-}

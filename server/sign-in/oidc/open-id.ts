@@ -7,26 +7,11 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import type { Flow } from '#server/sign-in/oidc/flow-cookie.ts';
 import { guardedFetch, PROVIDER_TIMEOUT_MS } from '#server/sign-in/oidc/guarded-fetch.ts';
+import { CLOCK_TOLERANCE_S, SIGNATURES } from '#server/sign-in/oidc/issuer.ts';
 import { groupsAreElsewhere, groupsIn } from '#server/sign-in/oidc/rules.ts';
 
 /** Signing in at an OpenID provider: authorization code flow with PKCE, state and nonce. */
 
-/** Signatures that tokens may have: asymmetric ones alone, so that no public key can be used as a secret. */
-const SIGNATURES = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'Ed25519',
-  'EdDSA',
-];
-/** How much the clocks of a provider and of this machine may differ. */
-const CLOCK_TOLERANCE_S = 30;
 /** How long metadata is used before it is read again. */
 const METADATA_MAX_MS = 60 * 60 * 1000;
 

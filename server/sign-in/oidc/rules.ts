@@ -1,10 +1,10 @@
-import type { IdentityRule } from '#db/events/identity-events.ts';
+import type { IdentityRule } from '#db/events/identity/identity-events.ts';
 
 /** Reads the claims that a provider states about a person. Pure. */
 
 /** Groups that are read: more are cut, which no rule can need. */
 const GROUPS_MAX = 2_000;
-const PATH_PARTS_MAX = 5;
+const PATH_PARTS_MAX = 8;
 
 /** The first rule that a person with these groups falls under; null: they have no access. */
 export function findRule(rules: readonly IdentityRule[], groups: readonly string[]): IdentityRule | null {
@@ -18,7 +18,7 @@ export function findRule(rules: readonly IdentityRule[], groups: readonly string
  * @returns null if the claim is absent.
  */
 export function groupsIn(claims: Readonly<Record<string, unknown>>, name: string): string[] | null {
-  const value = Object.hasOwn(claims, name) ? claims[name] : valueAt(claims, name.split('.'));
+  const value = claimOf(claims, name);
   if (typeof value === 'string') return [value];
   if (!Array.isArray(value)) return null;
   return value.filter((group) => typeof group === 'string').slice(0, GROUPS_MAX);
@@ -29,11 +29,24 @@ export function groupsAreElsewhere(claims: Readonly<Record<string, unknown>>, na
   return groupsIn(claims, name) === null && valueAt(claims, ['_claim_names', name]) !== undefined;
 }
 
-function valueAt(claims: unknown, path: readonly string[]): unknown {
-  let value = claims;
-  for (const part of path.slice(0, PATH_PARTS_MAX)) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined;
-    value = (value as Record<string, unknown>)[part];
+/**
+ * A claim by its name, or by the path to it within others; undefined: none. Names may have dots themselves,
+ * as `kubernetes.io` in `kubernetes.io.namespace`.
+ */
+export function claimOf(claims: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name];
+  const path = name.split('.');
+  return path.length > PATH_PARTS_MAX ? undefined : valueAt(claims, path);
+}
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  if (path.length === 0) return value;
+  if (typeof value !== 'object' || value === null) return undefined;
+  for (let taken = path.length; taken > 0; taken--) {
+    const name = path.slice(0, taken).join('.');
+    if (!Object.hasOwn(value, name)) continue;
+    const found = valueAt((value as Record<string, unknown>)[name], path.slice(taken));
+    if (found !== undefined) return found;
   }
-  return value;
+  return undefined;
 }

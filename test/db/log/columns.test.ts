@@ -184,6 +184,10 @@ describe('a request event', () => {
     batch: '01900000-0000-7000-8000-000000000002',
     tags: ['0123456789abcdef'],
     parents: ['Account2', 'Account3'],
+    workload: 'builds',
+    exchange: 'Exchange',
+    expires_at: '2026-11-28T12:00:00.000Z',
+    claims: { repository: 'acme/app' },
     observed: [{ subject: 'account/Account1', meter: 'tokens', window: 'day', limit: 9, needed: 2, free: 1 }],
   };
   const fieldsOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown][] => {

@@ -58,7 +58,8 @@ class Audit {
     const { event, position, at } = placed;
     if (isControl(placed)) this.#control(placed);
     // A correction changes what was charged, not what was admitted, and a count is charged nothing.
-    else if ('actor' in event || event.type === 'tokens.counted') return;
+    else if ('actor' in event || event.type === 'tokens.counted' || event.type === 'workload.exchanged')
+      return;
     else if (event.type !== 'request.rejected' && event.type !== 'usage.adjusted')
       this.#life(event, position, minuteOf(at.getTime()));
   }

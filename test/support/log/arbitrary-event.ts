@@ -36,6 +36,7 @@ import {
 } from './arbitrary-parts.ts';
 import { BILLING } from './arbitrary-billing.ts';
 import { IDENTITY } from './arbitrary-identity.ts';
+import { WORKLOADS } from './arbitrary-workload.ts';
 import { anyRate, anyRule } from './arbitrary-price.ts';
 import { ANY_REQUEST, pseudonym } from './arbitrary-request.ts';
 
@@ -208,6 +209,7 @@ const CONTROL: Made<ControlEvent> = {
     actor,
   }),
   ...IDENTITY,
+  ...WORKLOADS,
   'registration.changed': fc.record({
     type: one('registration.changed' as const),
     policy: fc.constantFrom(...REGISTRATION_POLICIES),

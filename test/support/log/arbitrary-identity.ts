@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { EMPTY_ACCOUNTS, PASSWORD_POLICIES } from '#db/events/identity-events.ts';
+import { EMPTY_ACCOUNTS, PASSWORD_POLICIES } from '#db/events/identity/identity-events.ts';
 import { ROLES } from '#db/events/parts.ts';
 import { actor, id, name, one } from './arbitrary-parts.ts';
 

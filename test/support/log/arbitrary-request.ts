@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { anyExchange } from './arbitrary-workload.ts';
 import { PRICED_PARTS } from '#db/pricing/parts.ts';
 import { TAGS_MAX } from '#db/events/attribution-events.ts';
 import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
@@ -178,6 +179,7 @@ export const ANY_REQUEST: Made<RequestEvent> = {
     },
     { requiredKeys: [...CALL, 'route', 'body_bytes', 'usage_source', 'input_tokens', 'duration_ms'] },
   ),
+  'workload.exchanged': anyExchange,
   'request.rejected': fc.record(
     {
       type: one('request.rejected' as const),

@@ -32,6 +32,10 @@ export type HostileIssuer = AsyncDisposable & {
   makeToken: (nonce: string) => string;
   /** Parts of a valid token. */
   valid(nonce: string): Token;
+  /** Its public key as it publishes it. */
+  jwk: Record<string, unknown>;
+  /** How often its keys were read. */
+  keysRead: number;
   /** Fields of its metadata that replace the usual ones. */
   metadata: Record<string, unknown>;
 };
@@ -49,6 +53,8 @@ export async function startHostileIssuer(clientId: string): Promise<HostileIssue
     otherKey,
     publicPem: createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }),
     metadata: {},
+    jwk: { ...publicKey.export({ format: 'jwk' }), kid: 'one', use: 'sig' },
+    keysRead: 0,
     makeToken: (of) => signed(privateKey)(hostile.valid(of)),
     valid: (of) => ({
       header: { alg: 'RS256', kid: 'one', typ: 'JWT' },
@@ -87,7 +93,8 @@ export async function startHostileIssuer(clientId: string): Promise<HostileIssue
           ...hostile.metadata,
         });
       case '/jwks':
-        return json({ keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'one', use: 'sig' }] });
+        hostile.keysRead++;
+        return json({ keys: [hostile.jwk] });
       case '/authorize': {
         nonce = url.searchParams.get('nonce') ?? '';
         const back = new URL(url.searchParams.get('redirect_uri') ?? '');

@@ -53,6 +53,7 @@ class QuotaFold {
   take(placed: Placed): void {
     const { event, at, position } = placed;
     const minute = minuteOf(at.getTime());
+    if (event.type === 'workload.exchanged') return;
     if (!('actor' in event)) {
       if (event.type === 'usage.adjusted') this.#correct(event, position, minute);
       else if (event.type !== 'request.rejected' && event.type !== 'tokens.counted')

@@ -152,6 +152,7 @@ const key: Key = {
   id: 'Key00001',
   account: 'Account1',
   name: 'laptop',
+  workload: null,
   createdAt: after(-HOUR_MS),
   expiresAt: null,
   expiredAt: null,

@@ -69,6 +69,7 @@ const placed = (frames: readonly Frame[]): number[] =>
 /** Said otherwise than the code says it: one event at a time, without regard to cost. */
 function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSignedIn: boolean): boolean {
   if (event.type === 'request.extended' || event.type === 'tokens.counted') return false;
+  if (event.type === 'workload.exchanged') return false;
   if ('request' in event) {
     const outcome =
       event.type === 'request.accepted'
@@ -92,7 +93,7 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSigne
   }
   const [subject = ''] = event.type.split('.');
   const ofService = ['registration', 'identity_provider', 'sign_in'];
-  const ofPeople = [...ofService, 'member', 'session', 'invitation', 'management_key'];
+  const ofPeople = [...ofService, 'member', 'session', 'invitation', 'management_key', 'workload'];
   if (ofPeople.includes(subject) && !isSignedIn) return false;
   if (scope.account === null) return true;
   if (ofService.includes(subject)) return false;

@@ -49,6 +49,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
   ]);
   const optionalIn: Partial<Record<Event['type'], readonly string[]>> = {
     'member.added': ['invitation', 'provider'],
+    'key.created': ['workload'],
     'request.settled': ['upstream', 'credential', 'price_plan', 'unpriced', 'route'],
     'request.extended': ['route'],
     'request.abandoned': ['route'],
@@ -75,8 +76,9 @@ test('an event without one of its required fields, or with a wrong one, is refus
     optional.has(field) || optionalIn[type]?.includes(field) === true;
   /** Wrong values that happen to be right: any text will do, terms that limit nothing, units given back. */
   const isRight = (field: string, wrong: unknown): boolean =>
-    (wrong === 'not that' && /^(name|model|last4|source|label|reason|reference|provider)$/.test(field)) ||
-    (typeof wrong === 'object' && field === 'terms') ||
+    (wrong === 'not that' &&
+      /^(name|model|last4|source|label|reason|reference|provider|issuer)$/.test(field)) ||
+    (typeof wrong === 'object' && /^(terms|claims)$/.test(field)) ||
     (wrong === -1 && /^(amount|(bill|log|charged|unexplained)_nanousd)$/.test(field));
   fc.assert(
     fc.property(anyEvent, (event) => {
@@ -218,6 +220,9 @@ describe('the numbers that the log stores', () => {
       'identity_provider.configured': 1060,
       'identity_provider.removed': 1061,
       'sign_in.changed': 1062,
+      'workload.configured': 1070,
+      'workload.removed': 1071,
+      'workload.exchanged': 1072,
       'billing.changed': 1042,
       'invoice.corrected': 1043,
     } satisfies Record<Event['type'], number>);

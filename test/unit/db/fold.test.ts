@@ -11,6 +11,7 @@ import {
   type KeyEvent,
 } from '#db/events/subjects.ts';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
+import { evolveWorkload } from '#db/fold/workload.ts';
 import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key, keyState } from '#db/fold/key.ts';
 import { evolveIdentityProvider, evolveSignIn } from '#db/fold/identity.ts';
@@ -260,6 +261,7 @@ describe('a key', () => {
       expiredAt: null,
       revokedAt: null,
       secret: { digest: digest('a'), last4: 'aaaa' },
+      workload: null,
       previous: null,
       terms: null,
       termsPosition: 0,
@@ -450,6 +452,11 @@ function subjectAfter(event: ControlEvent, version: number): object | undefined 
   if (event.type === 'identity_provider.configured' || event.type === 'identity_provider.removed')
     return evolveIdentityProvider(
       { name: event.provider, terms: {} as never, state: 'active', version: 1 },
+      { event, ...place },
+    );
+  if (event.type === 'workload.configured' || event.type === 'workload.removed')
+    return evolveWorkload(
+      { name: event.workload, account: '', key: '', terms: {} as never, state: 'active', version: 1 },
       { event, ...place },
     );
   if (event.type === 'log.signer_changed' || event.type === 'log.epoch_started')

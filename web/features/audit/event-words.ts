@@ -79,6 +79,9 @@ const TYPES: Record<EventType, true> = {
   'identity_provider.configured': true,
   'identity_provider.removed': true,
   'sign_in.changed': true,
+  'workload.configured': true,
+  'workload.removed': true,
+  'workload.exchanged': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -105,6 +108,7 @@ const GROUP_NAMES: Record<Group, string> = {
   management_key: 'Management keys',
   identity_provider: 'Identity providers',
   sign_in: 'Sign-in settings',
+  workload: 'Workloads',
 };
 
 /** Every event type, grouped by subject. */
@@ -296,6 +300,14 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `Identity provider ${quoted(event.provider)} removed.`;
     case 'sign_in.changed':
       return `Password sign-in is for ${event.passwords}.`;
+    case 'workload.configured':
+      return `Workload ${quoted(event.workload)} configured for tokens of ${event.terms.issuer}.`;
+    case 'workload.removed':
+      return `Workload ${quoted(event.workload)} removed, and its key revoked.`;
+    case 'workload.exchanged': {
+      const claims = Object.entries(event.claims).map(([claim, value]) => `${claim} ${value}`);
+      return `Workload ${quoted(event.workload)} issued a short-lived key: ${claims.join(', ')}.`;
+    }
     case 'billing.changed':
       return `Issuer of invoices is ${quoted(event.terms.name)}.`;
     case 'invoice.issued':

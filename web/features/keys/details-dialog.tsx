@@ -45,9 +45,13 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
             ['State', <StateBadge key="state" state={state} />],
             [
               'Secret',
-              <code key="secret" className="font-mono text-xs">
-                {shownSecret(id, last4)}
-              </code>,
+              row.workload === null ? (
+                <code key="secret" className="font-mono text-xs">
+                  {shownSecret(id, last4)}
+                </code>
+              ) : (
+                `Short-lived, by workload ${row.workload}`
+              ),
             ],
             ['ID', <Copyable key="id" text={id} what="key ID" />],
             ['Account', account_name],
@@ -103,12 +107,16 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
               <Button icon="cog" onClick={() => onAct('change')}>
                 Edit
               </Button>
-              <Button icon="refresh" onClick={() => onAct('rotate')}>
-                Rotate
-              </Button>
-              <Button icon="warning" look="danger" onClick={() => onAct('leaked')}>
-                Report leak
-              </Button>
+              {row.workload === null && (
+                <>
+                  <Button icon="refresh" onClick={() => onAct('rotate')}>
+                    Rotate
+                  </Button>
+                  <Button icon="warning" look="danger" onClick={() => onAct('leaked')}>
+                    Report leak
+                  </Button>
+                </>
+              )}
               <Button icon="close" look="danger" onClick={() => onAct('revoke')}>
                 Revoke
               </Button>

@@ -41,8 +41,9 @@ function columnsFor({
       ...(canChange && isActive(row)
         ? [
             item('change', 'Edit', 'cog'),
-            item('rotate', 'Rotate secret', 'refresh'),
-            item('leaked', 'Report leak', 'warning', true),
+            ...(row.workload === null
+              ? [item('rotate', 'Rotate secret', 'refresh'), item('leaked', 'Report leak', 'warning', true)]
+              : []),
             item('revoke', 'Revoke', 'close', true),
           ]
         : []),

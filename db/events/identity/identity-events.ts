@@ -9,7 +9,7 @@ export const ProviderName = z
   .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'must be lower-case letters, digits and "-", at most 32');
 
 export const RULES_MAX = 100;
-const oneLine = (max: number) =>
+export const oneLine = (max: number) =>
   z
     .string()
     .trim()
@@ -70,3 +70,5 @@ export const SignInChanged = Control.extend({
   type: z.literal('sign_in.changed'),
   passwords: z.enum(PASSWORD_POLICIES),
 });
+
+export const IDENTITY_EVENTS = [IdentityProviderConfigured, IdentityProviderRemoved, SignInChanged] as const;
