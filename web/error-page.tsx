@@ -6,12 +6,12 @@ import { Problem } from './ui/problem.tsx';
 
 export function NotFoundPage() {
   return (
-    <main className="mx-auto flex max-w-md flex-col items-center gap-3 px-4 py-24 text-center">
+    <div className="mx-auto flex max-w-md flex-col items-center gap-3 px-4 py-24 text-center">
       <PageHead title="Page not found" about="Check the address, or go back to the overview." />
       <Link to="/" className={buttonClass('primary')}>
         Go to overview
       </Link>
-    </main>
+    </div>
   );
 }
 

@@ -15,10 +15,16 @@ import { readAlertSearch } from './lib/search/alerts.ts';
 import { readReconciliationSearch } from './lib/search/reconciliation.ts';
 import { readStatementSearch } from './lib/search/statements.ts';
 import { readUsageSearch } from './lib/search/usage.ts';
-import { NotFoundPage, ErrorPage } from './error-page.tsx';
+import { whenReachable } from './lib/when-reachable.ts';
+import { ErrorPage, NotFoundPage } from './error-page.tsx';
+import { PendingPage } from './pending-page.tsx';
 import { Toasts } from './ui/dialog/toast.tsx';
 
 /** All routes. Pages are loaded on first navigation. */
+
+/** A page that is loaded when it is needed, and waits for a server that restarts. */
+const lazyPage: typeof lazyRouteComponent = (load, name) =>
+  lazyRouteComponent(() => whenReachable(load), name);
 
 const root = createRootRoute({
   component: () => (
@@ -27,7 +33,6 @@ const root = createRootRoute({
       <Toasts />
     </>
   ),
-  notFoundComponent: NotFoundPage,
   errorComponent: ErrorPage,
 });
 
@@ -46,7 +51,7 @@ const inside = createRoute({
     const me = await queryClient.ensureQueryData(meQuery);
     if (me === null) throw redirect({ to: '/sign-in', search: { next: location.href } });
   },
-  component: lazyRouteComponent(() => import('./shell.tsx'), 'Shell'),
+  component: lazyPage(() => import('./shell.tsx'), 'Shell'),
 });
 
 /** The page to open after signing in. Only local paths are accepted. */
@@ -70,37 +75,37 @@ const openPages = [
     getParentRoute: () => root,
     path: '/sign-in',
     validateSearch: readSignIn,
-    component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage'),
+    component: lazyPage(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/register',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/sign-in/register-page.tsx'), 'RegisterPage'),
+    component: lazyPage(() => import('./features/sign-in/register-page.tsx'), 'RegisterPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/setup',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/sign-in/setup-page.tsx'), 'SetupPage'),
+    component: lazyPage(() => import('./features/sign-in/setup-page.tsx'), 'SetupPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/join',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/sign-in/join-page.tsx'), 'JoinPage'),
+    component: lazyPage(() => import('./features/sign-in/join-page.tsx'), 'JoinPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/forgot',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/sign-in/forgot-page.tsx'), 'ForgotPage'),
+    component: lazyPage(() => import('./features/sign-in/forgot-page.tsx'), 'ForgotPage'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/reset',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/sign-in/reset-page.tsx'), 'ResetPage'),
+    component: lazyPage(() => import('./features/sign-in/reset-page.tsx'), 'ResetPage'),
   }),
 ] as const;
 const pages = [
@@ -108,157 +113,164 @@ const pages = [
     getParentRoute: () => inside,
     path: '/',
     validateSearch: readFilterSearch,
-    component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage'),
+    component: lazyPage(() => import('./features/overview/page.tsx'), 'OverviewPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/first-call',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage'),
+    component: lazyPage(() => import('./features/first-call/page.tsx'), 'FirstCallPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/requests',
     validateSearch: requestsSearch,
-    component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage'),
+    component: lazyPage(() => import('./features/requests/page.tsx'), 'RequestsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/usage',
     validateSearch: readUsageSearch,
-    component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage'),
+    component: lazyPage(() => import('./features/usage/page.tsx'), 'UsagePage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/keys',
     validateSearch: readKeySearch,
-    component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage'),
+    component: lazyPage(() => import('./features/keys/page.tsx'), 'KeysPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/management-keys',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/management-keys/page.tsx'), 'ManagementKeysPage'),
+    component: lazyPage(() => import('./features/management-keys/page.tsx'), 'ManagementKeysPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/limits',
     validateSearch: readFilterSearch,
-    component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage'),
+    component: lazyPage(() => import('./features/limits/page.tsx'), 'LimitsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/statements',
     validateSearch: readStatementSearch,
-    component: lazyRouteComponent(() => import('./features/statements/page.tsx'), 'StatementsPage'),
+    component: lazyPage(() => import('./features/statements/page.tsx'), 'StatementsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/playground',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage'),
+    component: lazyPage(() => import('./features/playground/page.tsx'), 'PlaygroundPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/audit',
     validateSearch: readEventSearch,
-    component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage'),
+    component: lazyPage(() => import('./features/audit/page.tsx'), 'AuditPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/audit/proof',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/audit/proof-page.tsx'), 'ProofPage'),
+    component: lazyPage(() => import('./features/audit/proof-page.tsx'), 'ProofPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/audit/state',
     validateSearch: readStateSearch,
-    component: lazyRouteComponent(() => import('./features/audit/state-page.tsx'), 'StatePage'),
+    component: lazyPage(() => import('./features/audit/state-page.tsx'), 'StatePage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/audit/comparison',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/audit/consistency-page.tsx'), 'ConsistencyPage'),
+    component: lazyPage(() => import('./features/audit/consistency-page.tsx'), 'ConsistencyPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/audit/receipt',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/audit/receipt-page.tsx'), 'ReceiptPage'),
+    component: lazyPage(() => import('./features/audit/receipt-page.tsx'), 'ReceiptPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/settings',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage'),
+    component: lazyPage(() => import('./features/settings/page.tsx'), 'SettingsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/accounts',
     validateSearch: readAccountSearch,
-    component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage'),
+    component: lazyPage(() => import('./features/accounts/page.tsx'), 'AccountsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/members',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage'),
+    component: lazyPage(() => import('./features/members/page.tsx'), 'MembersPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/plans',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage'),
+    component: lazyPage(() => import('./features/plans/page.tsx'), 'PlansPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/upstreams',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/upstreams/page.tsx'), 'UpstreamsPage'),
+    component: lazyPage(() => import('./features/upstreams/page.tsx'), 'UpstreamsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/models',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage'),
+    component: lazyPage(() => import('./features/models/page.tsx'), 'ModelsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/reconciliation',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/reconciliation/page.tsx'), 'ReconciliationPage'),
+    component: lazyPage(() => import('./features/reconciliation/page.tsx'), 'ReconciliationPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/reconciliation/report',
     validateSearch: readReconciliationSearch,
-    component: lazyRouteComponent(() => import('./features/reconciliation/report-page.tsx'), 'ReportPage'),
+    component: lazyPage(() => import('./features/reconciliation/report-page.tsx'), 'ReportPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/sinks',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/sinks/page.tsx'), 'SinksPage'),
+    component: lazyPage(() => import('./features/sinks/page.tsx'), 'SinksPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/alerts',
     validateSearch: readAlertSearch,
-    component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage'),
+    component: lazyPage(() => import('./features/alerts/page.tsx'), 'AlertsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/status',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage'),
+    component: lazyPage(() => import('./features/status/page.tsx'), 'StatusPage'),
   }),
+  // Every other address.
+  createRoute({ getParentRoute: () => inside, path: '/$', component: NotFoundPage }),
 ] as const;
 
 const routeTree = root.addChildren([...openPages, inside.addChildren(pages)]);
 
-export const router = createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true });
+export const router = createRouter({
+  routeTree,
+  defaultPreload: 'intent',
+  defaultPendingComponent: PendingPage,
+  scrollRestoration: true,
+});
 
 /** Starts loading a page. An error is shown on navigation. */
 function preload(routeId: keyof typeof router.routesById): void {

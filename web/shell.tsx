@@ -1,6 +1,6 @@
 import { QueryClientProvider, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate } from '@tanstack/react-router';
-import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
+import { Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { whenSignedOut } from './lib/api/api.ts';
 import { feed } from './lib/feed/feed.ts';
 import { queryClient } from './lib/api/query-client.ts';
@@ -14,11 +14,10 @@ import { Sidebar } from './sidebar.tsx';
 import { buttonClass, IconButton } from './ui/button.tsx';
 import { Logo } from './ui/layout/logo.tsx';
 import { Waiting } from './ui/layout/parts.tsx';
+import { lazyPart } from './lib/lazy-part.ts';
 
-const Palette = lazy(() =>
-  import('./palette.tsx').then(({ Palette: component }) => ({ default: component })),
-);
-const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ default: component })));
+const Palette = lazyPart(() => import('./palette.tsx'), 'Palette');
+const Help = lazyPart(() => import('./help.tsx'), 'Help');
 
 /** The layout of all pages with a session. */
 export function Shell() {
@@ -85,7 +84,7 @@ function Layout() {
   });
 
   return (
-    <div className="min-h-dvh md:grid md:grid-cols-[13.5rem_minmax(0,1fr)]">
+    <div className="min-h-dvh md:grid md:grid-cols-[13.5rem_minmax(0,1fr)] print:block">
       <a
         href="#content"
         className={buttonClass(
@@ -98,7 +97,7 @@ function Layout() {
       <header
         className={[
           'sticky top-0 z-20 flex items-center justify-between border-b border-line bg-ground',
-          'px-3 py-2 md:hidden',
+          'px-3 py-2 md:hidden print:hidden',
         ].join(' ')}
       >
         <IconButton

@@ -21,7 +21,7 @@ export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
     <>
       <aside
         aria-label="Menu"
-        className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block"
+        className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block print:hidden"
       >
         <Content onPalette={onPalette} onHelp={onHelp} />
       </aside>

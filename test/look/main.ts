@@ -11,9 +11,9 @@ import { correctSome, seed } from './seed.ts';
 import { seedEmails, seedInvoices } from './seed-billing.ts';
 
 /**
- * Screenshots of every page and dialog, light and dark, wide and narrow, for review by a person:
- * `npm run look [-- name…]`. A name selects the scenes that start with it. Violations of axe, of the content
- * security policy, of the width and of the vocabulary are printed below each.
+ * Screenshots of every page and dialog, light and dark, wide and narrow, and each page as it is printed, for
+ * review by a person: `npm run look [-- name…]`. A name selects the scenes that start with it. Violations of
+ * axe, of the content security policy, of the width and of the vocabulary are printed below each.
  */
 const WIDTHS = [1440, 390] as const;
 const THEMES = ['light', 'dark'] as const;
@@ -74,6 +74,8 @@ async function shoot(
       problems.push(...(await violations(page)));
       const text = await page.evaluate<string>('document.body.innerText');
       problems.push(...bannedWords(scene.name, text));
+      if (theme === 'dark' && width === 1440 && scene.act === undefined)
+        await page.pdf({ path: path.join(out, `${scene.name}-print.pdf`), preferCSSPageSize: true });
       if (overflow > 0) problems.push(`wider than the window by ${overflow} px`);
       process.stdout.write(`${file}${problems.map((problem) => `\n  ${problem}`).join('')}\n`);
       await context.close();

@@ -70,4 +70,36 @@ describe.skipIf(!HAS_BROWSER)('a live page', () => {
     await shown(10);
     expect(problems.filter((problem) => !problem.includes('WebSocket connection'))).toEqual([]);
   });
+
+  test('a click while the server restarts waits, and goes on when the server is back', async () => {
+    const { context, page } = await openVisitor(browser, client.origin, client);
+    await page.goto('/requests');
+    await settled(page);
+    await server.stop();
+    await page.getByText('Reconnecting…').filter({ visible: true }).first().waitFor();
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await page.getByText('This page opens when it does.').waitFor();
+    server = await start();
+    await page.getByRole('heading', { name: 'API keys' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/keys');
+    await context.close();
+  });
+
+  test('a page whose modules an upgrade has replaced is loaded once more', async () => {
+    const { context, page } = await openVisitor(browser, client.origin, client);
+    await page.goto('/requests');
+    await settled(page);
+    let missing = 0;
+    await page.route(/\/assets\/.*\.js$/, async (route) => {
+      missing += 1;
+      // Of the page that was clicked on; the page that is loaded anew gets its modules.
+      if (missing === 1) await route.fulfill({ status: 404, body: '' });
+      else await route.fallback();
+    });
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await page.getByRole('heading', { name: 'API keys' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/keys');
+    expect(missing).toBeGreaterThan(1);
+    await context.close();
+  });
 });

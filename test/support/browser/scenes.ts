@@ -66,6 +66,11 @@ async function addProvider(page: Page): Promise<void> {
   await page.getByText('Advanced').click();
 }
 
+async function pointAtLastBar(page: Page): Promise<void> {
+  const box = await page.getByRole('img').locator('svg').first().boundingBox();
+  if (box) await page.mouse.move(box.x + box.width - 5, box.y + box.height / 2);
+}
+
 async function showEmails(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Edit email settings' }).scrollIntoViewIfNeeded();
 }
@@ -267,6 +272,7 @@ const DIALOGS: readonly Scene[] = [
   { name: 'requests-filters', path: '/requests?status=2xx', who: 'administrator', act: showMoreFilters },
   { name: 'requests-of-an-auditor', path: '/requests', who: 'auditor' },
   { name: 'requests-erase', path: '/requests?outcome=completed', who: 'administrator', act: eraseEndUser },
+  { name: 'usage-of-an-hour', path: '/usage', who: 'administrator', act: pointAtLastBar },
   { name: 'usage-by-end-user', path: '/usage?group=end_user', who: 'administrator' },
   { name: 'admin-accounts-attribution', path: '/admin/accounts', who: 'administrator', act: showAttribution },
   { name: 'admin-accounts-destroy', path: '/admin/accounts', who: 'administrator', act: destroyKey },

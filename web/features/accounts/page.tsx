@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { AccountSearch } from '../../lib/search/accounts.ts';
 import { accountsQuery } from '../../lib/api/names.ts';
 import { plansQuery } from '../../lib/api/queries.ts';
@@ -15,13 +15,10 @@ import { Card } from '../../ui/layout/parts.tsx';
 import { accountListQuery } from './account-queries.ts';
 import { AccountFilter, type Order } from './account-filter.tsx';
 import { AccountTable } from './account-table.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const AccountDialog = lazy(() =>
-  import('./account-dialog.tsx').then(({ AccountDialog: component }) => ({ default: component })),
-);
-const CreateAccount = lazy(() =>
-  import('./create-account.tsx').then(({ CreateAccount: component }) => ({ default: component })),
-);
+const AccountDialog = lazyPart(() => import('./account-dialog.tsx'), 'AccountDialog');
+const CreateAccount = lazyPart(() => import('./create-account.tsx'), 'CreateAccount');
 
 export function AccountsPage() {
   const search = useSearch({ from: '/inside/admin/accounts' });

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { DestinationRow } from '#server/contract/alerts.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
@@ -11,16 +11,11 @@ import { AlertChips, AlertFilterBar } from './alert-filter.tsx';
 import { AlertList } from './alert-list.tsx';
 import { ALERTS_KEY, alertsQuery, destinationsQuery } from './alert-queries.ts';
 import { DestinationList } from './destination-list.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const AddDestination = lazy(() =>
-  import('./add-destination.tsx').then(({ AddDestination: component }) => ({ default: component })),
-);
-const RemoveDestination = lazy(() =>
-  import('./remove-destination.tsx').then(({ RemoveDestination: component }) => ({ default: component })),
-);
-const DestinationDialog = lazy(() =>
-  import('./destination-dialog.tsx').then(({ DestinationDialog: component }) => ({ default: component })),
-);
+const AddDestination = lazyPart(() => import('./add-destination.tsx'), 'AddDestination');
+const RemoveDestination = lazyPart(() => import('./remove-destination.tsx'), 'RemoveDestination');
+const DestinationDialog = lazyPart(() => import('./destination-dialog.tsx'), 'DestinationDialog');
 
 type Open = { view: 'add' } | { view: 'show' | 'remove'; destination: DestinationRow } | null;
 

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { IdentityProviderRow } from '#server/contract/members.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api/api.ts';
@@ -15,10 +15,9 @@ import { FormProblem } from '../../ui/problem.tsx';
 import { useMemberChange } from './member-mutations.ts';
 import { providersQuery } from './queries.ts';
 import { ROLE_NAMES } from './roles.ts';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const EditProvider = lazy(() =>
-  import('./edit-provider.tsx').then(({ EditProvider: component }) => ({ default: component })),
-);
+const EditProvider = lazyPart(() => import('./edit-provider.tsx'), 'EditProvider');
 
 type Open = { view: 'add' } | { view: 'edit' | 'remove'; provider: IdentityProviderRow } | null;
 

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { modelsQuery, pricesQuery } from '../../lib/api/queries.ts';
 import { useNotices } from '../../lib/feed/use-notices.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
@@ -8,13 +8,10 @@ import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Models } from './models.tsx';
 import { Prices } from './prices.tsx';
 import type { PriceWanted } from './set-price.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const SetPrice = lazy(() =>
-  import('./set-price.tsx').then(({ SetPrice: component }) => ({ default: component })),
-);
-const ImportPrices = lazy(() =>
-  import('./import-prices.tsx').then(({ ImportPrices: component }) => ({ default: component })),
-);
+const SetPrice = lazyPart(() => import('./set-price.tsx'), 'SetPrice');
+const ImportPrices = lazyPart(() => import('./import-prices.tsx'), 'ImportPrices');
 
 export function ModelsPage() {
   const models = useQuery(modelsQuery);

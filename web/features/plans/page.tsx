@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { PlanRow } from '#server/contract/accounts.ts';
 import { accountsQuery } from '../../lib/api/names.ts';
 import { plansQuery } from '../../lib/api/queries.ts';
@@ -11,13 +11,10 @@ import { Loaded } from '../../ui/layout/loaded.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { PlanTable } from './plan-table.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const EditPlan = lazy(() =>
-  import('./edit-plan.tsx').then(({ EditPlan: component }) => ({ default: component })),
-);
-const RetirePlan = lazy(() =>
-  import('./retire-plan.tsx').then(({ RetirePlan: component }) => ({ default: component })),
-);
+const EditPlan = lazyPart(() => import('./edit-plan.tsx'), 'EditPlan');
+const RetirePlan = lazyPart(() => import('./retire-plan.tsx'), 'RetirePlan');
 
 type Open = { view: 'edit'; plan: PlanRow | null } | { view: 'retire'; plan: PlanRow } | null;
 

@@ -1,5 +1,5 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { ReconciledDifference, ReconciliationReport } from '#server/contract/reconciliations.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { showCount, showCounted } from '../../lib/format/show.ts';
@@ -8,10 +8,9 @@ import { Select } from '../../ui/form/field.tsx';
 import { Badge, Card } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { orNone, showSigned } from './words.ts';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const ApplyDialog = lazy(() =>
-  import('./apply-dialog.tsx').then(({ ApplyDialog: component }) => ({ default: component })),
-);
+const ApplyDialog = lazyPart(() => import('./apply-dialog.tsx'), 'ApplyDialog');
 
 /** Requests that a row links to; the CSV has up to twenty. */
 const LINKED_MAX = 3;

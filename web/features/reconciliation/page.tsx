@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { ReconciliationList, ReconciliationRow } from '#server/contract/reconciliations.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { useNotices } from '../../lib/feed/use-notices.ts';
@@ -14,10 +14,9 @@ import { type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { reconciliationsQuery } from './queries.ts';
 import { showSigned, showInterval } from './words.ts';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const CompareBill = lazy(() =>
-  import('./compare-bill.tsx').then(({ CompareBill: component }) => ({ default: component })),
-);
+const CompareBill = lazyPart(() => import('./compare-bill.tsx'), 'CompareBill');
 
 /** Recorded comparisons of providers' bills with the log. */
 export function ReconciliationPage() {

@@ -62,7 +62,7 @@ type TableProps = {
 /** A virtualized table of requests. */
 export function RequestTable({ rows, open, pause, onOpen, onNearEnd, empty, ref }: TableProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const isNarrow = useMedia('(width < 72rem)');
+  const isNarrow = useMedia('screen and (width < 72rem)');
   const isWide = useMedia('(width >= 84rem)');
   const room: Room = isNarrow ? 'narrow' : isWide ? 'wide' : 'middle';
   const context = useCellContext();

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { TotpEnrollment } from '#server/contract/session.ts';
 import { api } from '../../lib/api/api.ts';
@@ -11,9 +11,10 @@ import { Copyable } from '../../ui/copy.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { CurrentPassword, isWrongPassword } from './current-password.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
 // Loaded on demand: rarely used and larger than the rest of the page.
-const QrCode = lazy(() => import('./qr-code.tsx').then(({ QrCode: component }) => ({ default: component })));
+const QrCode = lazyPart(() => import('./qr-code.tsx'), 'QrCode');
 
 /** Sets up two-factor authentication: confirm the password, then the first code of the new secret. */
 export function EnableTotp({ onClose }: { onClose: () => void }) {

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { useNotices } from '../../lib/feed/use-notices.ts';
 import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
@@ -9,19 +9,12 @@ import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { sinksQuery } from './sink-queries.ts';
 import { SinkTable } from './sink-table.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const EditSink = lazy(() =>
-  import('./edit-sink.tsx').then(({ EditSink: component }) => ({ default: component })),
-);
-const SinkDialog = lazy(() =>
-  import('./sink-dialog.tsx').then(({ SinkDialog: component }) => ({ default: component })),
-);
-const MoveSink = lazy(() =>
-  import('./move-sink.tsx').then(({ MoveSink: component }) => ({ default: component })),
-);
-const RemoveSink = lazy(() =>
-  import('./remove-sink.tsx').then(({ RemoveSink: component }) => ({ default: component })),
-);
+const EditSink = lazyPart(() => import('./edit-sink.tsx'), 'EditSink');
+const SinkDialog = lazyPart(() => import('./sink-dialog.tsx'), 'SinkDialog');
+const MoveSink = lazyPart(() => import('./move-sink.tsx'), 'MoveSink');
+const RemoveSink = lazyPart(() => import('./remove-sink.tsx'), 'RemoveSink');
 
 /** Sinks by id, since their rows are refetched. */
 type Open = { view: 'add' } | { view: 'show' | 'edit' | 'move' | 'remove'; sink: string } | null;

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { StatementEmailRow } from '#server/contract/statements.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { showCounted } from '../../lib/format/show.ts';
@@ -10,13 +10,10 @@ import { type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { monthName } from './period.ts';
 import { emailsQuery, invoicesQuery } from './queries.ts';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const EmailSettingsDialog = lazy(() =>
-  import('./email-settings.tsx').then(({ EmailSettingsDialog: component }) => ({ default: component })),
-);
-const SendStatementDialog = lazy(() =>
-  import('./send-statement.tsx').then(({ SendStatementDialog: component }) => ({ default: component })),
-);
+const EmailSettingsDialog = lazyPart(() => import('./email-settings.tsx'), 'EmailSettingsDialog');
+const SendStatementDialog = lazyPart(() => import('./send-statement.tsx'), 'SendStatementDialog');
 
 /** Statements of an account by email: monthly, and on demand. */
 export function EmailCard({ account, nowMs }: { account: string; nowMs: number }) {

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { queryString } from '../../lib/api/api.ts';
 import { accountsQuery, useIsOverseer } from '../../lib/api/names.ts';
 import { useIsAdministrator, useMe } from '../../lib/api/session.ts';
@@ -19,10 +19,9 @@ import { IssuerCard } from './issuer-card.tsx';
 import { monthName, newestMonths, periodOf } from './period.ts';
 import { invoicesQuery, issuerQuery, statementQuery } from './queries.ts';
 import { StatementView } from './statement-view.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const IssueInvoiceDialog = lazy(() =>
-  import('./issue-invoice.tsx').then(({ IssueInvoiceDialog: component }) => ({ default: component })),
-);
+const IssueInvoiceDialog = lazyPart(() => import('./issue-invoice.tsx'), 'IssueInvoiceDialog');
 
 const FORMATS = [
   { format: 'pdf', name: 'PDF' },

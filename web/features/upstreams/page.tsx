@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import type { ModelRoute } from '#server/contract/models.ts';
 import { modelsQuery } from '../../lib/api/queries.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
@@ -13,22 +13,13 @@ import { CustomModels } from './custom-models.tsx';
 import { FirstUpstream } from './first-upstream.tsx';
 import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
 import { UpstreamTable } from './upstream-table.tsx';
+import { lazyPart } from '../../lib/lazy-part.ts';
 
-const EditUpstream = lazy(() =>
-  import('./edit-upstream.tsx').then(({ EditUpstream: component }) => ({ default: component })),
-);
-const UpstreamDialog = lazy(() =>
-  import('./upstream-dialog.tsx').then(({ UpstreamDialog: component }) => ({ default: component })),
-);
-const RemoveUpstream = lazy(() =>
-  import('./remove-upstream.tsx').then(({ RemoveUpstream: component }) => ({ default: component })),
-);
-const DefineModel = lazy(() =>
-  import('./edit-model.tsx').then(({ EditModel: component }) => ({ default: component })),
-);
-const RetireModel = lazy(() =>
-  import('./retire-model.tsx').then(({ RetireModel: component }) => ({ default: component })),
-);
+const EditUpstream = lazyPart(() => import('./edit-upstream.tsx'), 'EditUpstream');
+const UpstreamDialog = lazyPart(() => import('./upstream-dialog.tsx'), 'UpstreamDialog');
+const RemoveUpstream = lazyPart(() => import('./remove-upstream.tsx'), 'RemoveUpstream');
+const DefineModel = lazyPart(() => import('./edit-model.tsx'), 'EditModel');
+const RetireModel = lazyPart(() => import('./retire-model.tsx'), 'RetireModel');
 
 /** Upstreams by name, since their rows are refetched. */
 type Open =

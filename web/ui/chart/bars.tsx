@@ -8,7 +8,7 @@ export type Bar = {
   /** The axis label. */ label: string;
   /** The full time range. */ title: string;
   /** One value per series, bottom to top. */ values: readonly number[];
-  /** Values to show in the readout instead. */ readout?: readonly number[];
+  /** Figures to show instead of the values, which don't add up. */ readout?: readonly number[];
 };
 
 type BarsProps = {
@@ -22,7 +22,7 @@ type BarsProps = {
 const WIDTH = 1_000;
 const HEIGHT = 100;
 
-/** Stacked bars over time, with a readout of the hovered bar. The table view has the same figures. */
+/** Stacked bars over time, with the figures of the hovered bar. The table view has the same figures. */
 export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
   const [at, setAt] = useState<number | null>(null);
   const sums = bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
@@ -38,10 +38,7 @@ export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
   const pointed = at === null ? undefined : bars[at];
   return (
     <div>
-      <div className="flex min-h-5 flex-wrap items-center justify-between gap-x-4 text-xs text-muted">
-        <Legend series={series} />
-        <span aria-hidden="true">{pointed && <Readout bar={pointed} series={series} show={show} />}</span>
-      </div>
+      <Legend series={series} />
       <div role="img" aria-label={label} className="mt-3 flex gap-2 text-xs text-muted">
         <div className="relative h-44 w-12 shrink-0">
           {ticks.map((tick) => (
@@ -85,6 +82,9 @@ export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
                 />
               ))}
             </svg>
+            {at !== null && pointed && (
+              <Tooltip bar={pointed} position={(at + 0.5) / bars.length} series={series} show={show} />
+            )}
           </div>
           <TimeAxis labels={bars.map((bar) => bar.label)} />
         </div>
@@ -155,7 +155,7 @@ function TimeAxis({ labels }: { labels: readonly string[] }) {
 
 function Legend({ series }: { series: readonly Series[] }) {
   return (
-    <ul className="flex flex-wrap gap-x-4 gap-y-1">
+    <ul className="flex min-h-5 flex-wrap items-center gap-x-4 gap-y-1 text-xs text-muted">
       {series.map(({ name, colour }) => (
         <li key={name} className="flex min-w-0 items-center gap-1.5">
           <span aria-hidden="true" className="size-2.5 shrink-0 rounded-sm" style={{ background: colour }} />
@@ -166,22 +166,48 @@ function Legend({ series }: { series: readonly Series[] }) {
   );
 }
 
-function Readout({
+/** The figures of one bar beside it, on the side with more room. It covers the chart and moves nothing. */
+function Tooltip({
   bar,
+  position,
   series,
   show,
 }: {
   bar: Bar;
+  /** Of the bar's middle, as a share of the chart's width. */ position: number;
   series: readonly Series[];
   show: (value: number) => string;
 }) {
-  const parts = (bar.readout ?? bar.values)
-    .map((value, index) => [series[index]?.name ?? '', value] as const)
-    .filter(([, value]) => value > 0);
+  const rows = series
+    .map(({ name, colour }, index) => ({ name, colour, value: (bar.readout ?? bar.values)[index] ?? 0 }))
+    .filter(({ value }) => value > 0)
+    .toReversed();
+  // A readout has figures that don't add up, such as percentiles.
+  const total = bar.readout ? null : rows.reduce((sum, { value }) => sum + value, 0);
+  const offset = `calc(${(position > 0.5 ? 1 - position : position) * 100}% + 0.75rem)`;
   return (
-    <>
-      <span className="text-ink">{bar.title}</span>
-      {parts.length === 0 ? ' · None' : parts.map(([name, value]) => ` · ${name} ${show(value)}`).join('')}
-    </>
+    <div
+      aria-hidden="true"
+      className={[
+        'pointer-events-none absolute top-0 z-10 w-max max-w-[min(20rem,48%)] min-w-32 rounded-lg border',
+        'border-line bg-surface px-3 py-2 text-xs shadow-lg',
+      ].join(' ')}
+      style={position > 0.5 ? { right: offset } : { left: offset }}
+    >
+      <p className="pb-1 text-muted">{bar.title}</p>
+      {rows.length === 0 && <p className="text-ink">None</p>}
+      {rows.map(({ name, colour, value }) => (
+        <p key={name} className="flex items-center gap-1.5 text-ink">
+          <span className="size-2.5 shrink-0 rounded-sm" style={{ background: colour }} />
+          <span className="min-w-0 truncate">{name}</span>
+          <span className="ml-auto pl-3 font-medium whitespace-nowrap">{show(value)}</span>
+        </p>
+      ))}
+      {total !== null && rows.length > 1 && (
+        <p className="mt-1 flex border-t border-line pt-1 text-ink">
+          Total <span className="ml-auto pl-3 font-medium whitespace-nowrap">{show(total)}</span>
+        </p>
+      )}
+    </div>
   );
 }

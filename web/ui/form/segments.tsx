@@ -10,6 +10,18 @@ export const Segment = (props: ComponentProps<'button'>) => (
   />
 );
 
+/** The frame of choices that belong together. */
+export const SegmentGroup = ({ className = '', ...props }: ComponentProps<'div'>) => (
+  <div
+    role="group"
+    className={[
+      'inline-flex w-fit max-w-full flex-wrap items-center rounded-lg border border-line bg-surface',
+      className,
+    ].join(' ')}
+    {...props}
+  />
+);
+
 type SegmentsProps<Id extends string> = {
   label: string;
   /** Otherwise only for screen readers. */ isLabelShown?: boolean;
@@ -27,17 +39,19 @@ export function Segments<Id extends string>({
   onChoose,
 }: SegmentsProps<Id>) {
   return (
-    <div role="group" aria-label={label} className="flex flex-wrap items-center gap-0.5">
+    <div className="flex flex-wrap items-center gap-2">
       {isLabelShown && (
-        <span aria-hidden="true" className="pr-1.5 text-muted">
+        <span aria-hidden="true" className="text-muted">
           {label}
         </span>
       )}
-      {choices.map(([id, name]) => (
-        <Segment key={id} aria-pressed={id === chosen} onClick={() => onChoose(id)}>
-          {name}
-        </Segment>
-      ))}
+      <SegmentGroup aria-label={label}>
+        {choices.map(([id, name]) => (
+          <Segment key={id} aria-pressed={id === chosen} onClick={() => onChoose(id)}>
+            {name}
+          </Segment>
+        ))}
+      </SegmentGroup>
     </div>
   );
 }

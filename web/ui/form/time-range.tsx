@@ -6,7 +6,7 @@ import { inputTimeOf, timeOfInput } from '../../lib/format/input-time.ts';
 import { Button } from '../button.tsx';
 import { TextField } from './field.tsx';
 import { Icon } from '../icon.tsx';
-import { Segment } from './segments.tsx';
+import { Segment, SegmentGroup } from './segments.tsx';
 
 type TimeSearch = Pick<FilterSearch, 'range' | 'from' | 'to'>;
 
@@ -67,7 +67,7 @@ export function TimeRange({
     defaultValue: search[name] === undefined ? '' : inputTimeOf(search[name], zone),
   });
   return (
-    <div role="group" aria-label="Time range" className="flex flex-wrap items-center gap-0.5">
+    <SegmentGroup aria-label="Time range">
       {ranges.map((range) => (
         <Segment
           key={range}
@@ -108,7 +108,7 @@ export function TimeRange({
           </form>
         </>
       )}
-    </div>
+    </SegmentGroup>
   );
 }
 
