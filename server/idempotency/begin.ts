@@ -95,8 +95,9 @@ async function claimOnce(
 ): Promise<KeyedCall | RepeatEnd | 'lost'> {
   const { idempotency } = relay;
   const { account } = keyed.key;
-  if (!(await idempotency.hasRoomForKey(account))) return new ApiError('too_many_idempotency_keys');
-  const claimed = await claim(relay, keyed, identity);
+  const isFull = !(await idempotency.hasRoomForKey(account));
+  // A repeat takes no room, and gets its reply.
+  const claimed = isFull ? { state: await idempotency.find(identity) } : await claim(relay, keyed, identity);
   if ('call' in claimed) {
     if (repeat.interruption === null) return claimed.call;
     claimed.call.release();
@@ -105,7 +106,7 @@ async function claimOnce(
   const answer = answerOf(claimed.state, identity.fingerprint.toString('hex'));
   switch (answer.kind) {
     case 'begin':
-      return 'lost';
+      return isFull ? new ApiError('too_many_idempotency_keys') : 'lost';
     case 'mismatch':
       return keyReused(answer.request);
     case 'no_reply':

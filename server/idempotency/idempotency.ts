@@ -72,6 +72,11 @@ export class Idempotency {
     return { call };
   }
 
+  /** The state of a key, which stays as it is. @throws if the store is not available. */
+  async find({ digest }: KeyIdentity): Promise<KeyState> {
+    return stateOf((await this.#store.find(digest)) ?? 'gone');
+  }
+
   /** A request has ended on another server. */
   heard(request: string): void {
     for (const wake of this.#waiting.get(request) ?? []) wake();

@@ -6,6 +6,7 @@ import {
   endKey,
   findClaim,
   type FoundClaim,
+  KEY_STATES,
   type KeyClaim,
   readReply,
   releaseKey,
@@ -70,11 +71,15 @@ export class KeyStore {
       this.release(claim.request, () => {});
       throw error;
     }
-    const found = await findClaim(this.#pool, claim.digest);
-    if (found === null) return 'gone';
-    if (!found.isClosed || found.state !== 0) return found;
+    return (await this.find(claim.digest)) ?? 'gone';
+  }
+
+  /** The claim of a key; that of a closed instance is resolved. @throws if the store is not available. */
+  async find(digest: Buffer): Promise<FoundClaim | null> {
+    const found = await findClaim(this.#pool, digest);
+    if (found === null || !found.isClosed || found.state !== KEY_STATES.running) return found;
     await resolveClaim(this.#pool, found.request);
-    return (await findClaim(this.#pool, claim.digest)) ?? 'gone';
+    return findClaim(this.#pool, digest);
   }
 
   /** Has the end of a request on another server announced. */

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { AttributionControl } from '#server/control/attribution-control.ts';
 import { withControl } from '#server/control/control.ts';
+import { KEYS_PER_ACCOUNT_MAX } from '#server/idempotency/bounds.ts';
 import { type KeyBounds, KeyStore } from '#server/idempotency/key-store.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { openSession } from '../support/database.ts';
@@ -123,6 +124,33 @@ test('an account has room for another key up to its bound, and other accounts ha
   } finally {
     await store.close();
   }
+});
+
+/** Keys of an account, as requests of a day leave them. */
+const addKeys = (account: string, count: number): Promise<unknown> =>
+  query(
+    `insert into daybook.idempotency_key (digest, account, fingerprint, request, instance, position, state)
+     select sha256(n::text::bytea), $1, sha256(''), gen_random_uuid(),
+            (select max(id) from daybook.instance where dead_at is null), 0, 1
+       from generate_series(1, $2::int) n`,
+    [account, count],
+  );
+
+test('further keys of an account are a 429 at its bound, and repeats still get their replies', async () => {
+  const { id: account, secret } = await tenant('full');
+  await addKeys(account, KEYS_PER_ACCOUNT_MAX - 1);
+  const last = randomUUID();
+  const first = await send(secret, last, 'Ada');
+  expect(first.status).toBe(200);
+  await until(keptRequests, (kept) => kept.includes(first.requestId), 'the kept reply');
+  const rejected = await send(secret, randomUUID(), 'Ada');
+  expect([rejected.status, codeOf(rejected)]).toEqual([429, 'too_many_idempotency_keys']);
+  expect(rejected.header('retry-after')).toBe('60');
+  const again = await send(secret, last, 'Ada');
+  expect([again.status, again.header('idempotent-replayed')]).toEqual([200, 'true']);
+  expect(again.body.toString()).toBe(first.body.toString());
+  const { secret: other } = await tenant('not-full');
+  expect((await send(other, randomUUID(), 'Ada')).status).toBe(200);
 });
 
 test.each([1, 1_000])(
