@@ -37,7 +37,7 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.batch_line',
   'daybook.member',
   'daybook.identity',
-  'daybook.exchange',
+  'daybook.token_exchange',
   'daybook.provider_secret',
   'daybook.secret_use',
   'daybook.credential',

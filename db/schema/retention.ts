@@ -50,10 +50,6 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.correction': kept('every correction of a request once more: repeating one must be noticed'),
   'daybook.cosignature': aged('`retain`', 'its checkpoint'),
   'daybook.credential': bounded('upstream credentials'),
-  'daybook.exchange': trimmed(
-    'the server',
-    'its token, of a day at most, and its key have expired; 10,000 live ones of a workload',
-  ),
   'daybook.idempotency_key': aged('`retain`', `${KEY_HOURS} hours, or its request was rejected`),
   'daybook.idempotent_reply': aged('`retain`', `${REPLY_HOURS} to ${KEY_HOURS} hours`),
   'daybook.identity': bounded('members'),
@@ -82,6 +78,10 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.stored_object': aged('`retain`', `${STORED_DAYS} days, or the object is deleted`),
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',
+  ),
+  'daybook.token_exchange': trimmed(
+    'the server',
+    'its token, of a day at most, and its key have expired; 10,000 live ones of a workload',
   ),
   'daybook_migrations.definition': bounded('files of the schema'),
   'daybook_migrations.migration': bounded('migrations'),

@@ -346,23 +346,6 @@ create table daybook.credential (
 );
 CREATE INDEX credential_upstream ON daybook.credential USING btree (upstream);
 
-create table daybook.exchange (
-  id text collate "C" not null,
-  key text collate "C" not null,
-  token bytea,
-  created_at timestamp with time zone default clock_timestamp() not null,
-  expires_at timestamp with time zone not null,
-  kept_until timestamp with time zone not null,
-  constraint exchange_pkey PRIMARY KEY (id),
-  constraint exchange_token_key UNIQUE (token),
-  constraint exchange_check CHECK ((kept_until >= expires_at)),
-  constraint exchange_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text)),
-  constraint exchange_key_check CHECK ((key ~ '^[0-9A-Za-z]{8}$'::text)),
-  constraint exchange_token_check CHECK ((length(token) = 32))
-);
-CREATE INDEX exchange_kept_until ON daybook.exchange USING btree (kept_until);
-CREATE INDEX exchange_key ON daybook.exchange USING btree (key, expires_at);
-
 create table daybook.idempotency_key (
   digest bytea not null,
   account text collate "C" not null,
@@ -719,6 +702,23 @@ create table daybook.stream_head (
   version integer not null,
   constraint stream_head_pkey PRIMARY KEY (stream)
 );
+
+create table daybook.token_exchange (
+  id text collate "C" not null,
+  key text collate "C" not null,
+  token bytea,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  expires_at timestamp with time zone not null,
+  kept_until timestamp with time zone not null,
+  constraint token_exchange_pkey PRIMARY KEY (id),
+  constraint token_exchange_token_key UNIQUE (token),
+  constraint token_exchange_check CHECK ((kept_until >= expires_at)),
+  constraint token_exchange_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text)),
+  constraint token_exchange_key_check CHECK ((key ~ '^[0-9A-Za-z]{8}$'::text)),
+  constraint token_exchange_token_check CHECK ((length(token) = 32))
+);
+CREATE INDEX token_exchange_kept_until ON daybook.token_exchange USING btree (kept_until);
+CREATE INDEX token_exchange_key ON daybook.token_exchange USING btree (key, expires_at);
 
 create table if not exists daybook_lock.archive (
 
@@ -3426,7 +3426,6 @@ grant select on table daybook.correction to daybook_auditor, daybook_relay, dayb
 grant insert, select on table daybook.cosignature to daybook_relay;
 grant select on table daybook.cosignature to daybook_auditor, daybook_worker;
 grant delete, insert, select, update (master_key, wrapped_key) on table daybook.credential to daybook_relay;
-grant delete, insert (expires_at, id, kept_until, key, token), select on table daybook.exchange to daybook_relay;
 grant delete, insert, select, update on table daybook.idempotency_key to daybook_relay;
 grant delete, select (created_at, request) on table daybook.idempotency_key to daybook_worker;
 grant delete, insert, select on table daybook.idempotent_reply to daybook_relay;
@@ -3466,6 +3465,7 @@ grant select, update (planned) on table daybook.statement_schedule to daybook_wo
 grant delete, insert, select, update on table daybook.stored_object to daybook_relay;
 grant delete, select on table daybook.stored_object to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
+grant delete, insert (expires_at, id, kept_until, key, token), select on table daybook.token_exchange to daybook_relay;
 grant update on table daybook_lock.backtest to daybook_relay;
 grant update on table daybook_lock.checkpoint to daybook_worker;
 grant update on table daybook_lock.identity to daybook_relay;

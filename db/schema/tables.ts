@@ -240,15 +240,6 @@ export type CredentialTable = {
   created_at: Default<Timestamp>;
 };
 
-export type ExchangeTable = {
-  id: string;
-  key: string;
-  token: Buffer | null;
-  created_at: Default<Timestamp>;
-  expires_at: Timestamp;
-  kept_until: Timestamp;
-};
-
 export type IdempotencyKeyTable = {
   digest: Buffer;
   account: string;
@@ -502,6 +493,15 @@ export type StoredObjectTable = {
 export type StreamHeadTable = {
   stream: string;
   version: number;
+};
+
+export type TokenExchangeTable = {
+  id: string;
+  key: string;
+  token: Buffer | null;
+  created_at: Default<Timestamp>;
+  expires_at: Timestamp;
+  kept_until: Timestamp;
 };
 
 export type DefinitionTable = {
@@ -945,7 +945,6 @@ export type Tables = {
   'daybook.correction': CorrectionTable;
   'daybook.cosignature': CosignatureTable;
   'daybook.credential': CredentialTable;
-  'daybook.exchange': ExchangeTable;
   'daybook.idempotency_key': IdempotencyKeyTable;
   'daybook.idempotent_reply': IdempotentReplyTable;
   'daybook.identity': IdentityTable;
@@ -973,6 +972,7 @@ export type Tables = {
   'daybook.statement_schedule': StatementScheduleTable;
   'daybook.stored_object': StoredObjectTable;
   'daybook.stream_head': StreamHeadTable;
+  'daybook.token_exchange': TokenExchangeTable;
   'daybook_migrations.definition': DefinitionTable;
   'daybook_migrations.migration': MigrationTable;
   'daybook_migrations.release': ReleaseTable;

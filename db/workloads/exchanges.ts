@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts';
 
-/** Exchanged tokens of workloads: the only queries on `daybook.exchange`. */
+/** Exchanged tokens of workloads: the only queries on `daybook.token_exchange`. */
 
 export type Exchange = {
   id: string;
@@ -18,7 +18,7 @@ export async function insertExchange(
   { id, key, token, expiresAt, keptUntil }: Exchange,
 ): Promise<boolean> {
   const query = db
-    .insertInto('daybook.exchange')
+    .insertInto('daybook.token_exchange')
     .values({ id, key, token, expires_at: expiresAt, kept_until: keptUntil })
     .onConflict((conflict) => conflict.doNothing());
   return (await countOf(client, query)) === 1;
@@ -26,13 +26,13 @@ export async function insertExchange(
 
 /** An exchange that wasn't recorded in the log: its token may be exchanged again. */
 export async function deleteExchange(client: Queryable, id: string): Promise<void> {
-  await countOf(client, db.deleteFrom('daybook.exchange').where('id', '=', id));
+  await countOf(client, db.deleteFrom('daybook.token_exchange').where('id', '=', id));
 }
 
 /** Rows of a key: of live short-lived keys, and of tokens that may still be replayed. */
 export async function countExchanges(client: Queryable, key: string): Promise<number> {
   const query = db
-    .selectFrom('daybook.exchange')
+    .selectFrom('daybook.token_exchange')
     .select((eb) => eb.fn.countAll<string>().as('count'))
     .where('key', '=', key);
   return Number((await rowOf(client, query))?.count ?? 0);
@@ -43,7 +43,7 @@ export type LiveExchange = { id: string; created_at: Date; expires_at: Date };
 /** The short-lived keys of a key that are valid now, the newest first. */
 export function liveExchanges(client: Queryable, key: string, limit: number): Promise<LiveExchange[]> {
   const query = db
-    .selectFrom('daybook.exchange')
+    .selectFrom('daybook.token_exchange')
     .select(['id', 'created_at', 'expires_at'])
     .where('key', '=', key)
     .where('expires_at', '>', sql<Date>`statement_timestamp()`)
@@ -56,7 +56,7 @@ export function liveExchanges(client: Queryable, key: string, limit: number): Pr
 /** How many short-lived keys each key has now. */
 export async function countLiveExchanges(client: Queryable): Promise<Map<string, number>> {
   const query = db
-    .selectFrom('daybook.exchange')
+    .selectFrom('daybook.token_exchange')
     .select((eb) => ['key', eb.fn.countAll<string>().as('count')])
     .where('expires_at', '>', sql<Date>`statement_timestamp()`)
     .groupBy('key');
@@ -65,6 +65,8 @@ export async function countLiveExchanges(client: Queryable): Promise<Map<string,
 
 /** Deletes the rows of tokens and keys that have expired. */
 export async function deleteExpiredExchanges(client: Queryable): Promise<void> {
-  const query = db.deleteFrom('daybook.exchange').where('kept_until', '<', sql<Date>`statement_timestamp()`);
+  const query = db
+    .deleteFrom('daybook.token_exchange')
+    .where('kept_until', '<', sql<Date>`statement_timestamp()`);
   await countOf(client, query);
 }

@@ -84,7 +84,7 @@ create index attempt_expire on daybook.attempt (expire);
 
 -- Tokens of workloads that were exchanged for short-lived keys, until both have expired: so that a token is
 -- exchanged once, on whatever server, and the keys are seen. Their secrets are stored nowhere.
-create table daybook.exchange (
+create table daybook.token_exchange (
   id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
   -- The key of the workload.
   key text collate "C" not null check (key ~ '^[0-9A-Za-z]{8}$'),
@@ -95,5 +95,5 @@ create table daybook.exchange (
   expires_at timestamptz not null,
   kept_until timestamptz not null check (kept_until >= expires_at)
 );
-create index exchange_key on daybook.exchange (key, expires_at);
-create index exchange_kept_until on daybook.exchange (kept_until);
+create index token_exchange_key on daybook.token_exchange (key, expires_at);
+create index token_exchange_kept_until on daybook.token_exchange (kept_until);
