@@ -52,6 +52,23 @@ export async function readEmails(client: Queryable, ids: readonly string[]): Pro
   return new Map(rows.map(({ id, email }) => [id, email]));
 }
 
+/**
+ * Members whose email addresses contain a text, in alphabetical order.
+ * @param text in lower case.
+ * @param ids null: of all members.
+ */
+export async function findByEmail(
+  client: Queryable,
+  text: string,
+  limit: number,
+  ids: readonly string[] | null,
+): Promise<string[]> {
+  const pattern = `%${text.replaceAll(/[%\\_]/g, '\\$&')}%`;
+  let query = db.selectFrom('daybook.member').select('id').where('email', 'like', pattern);
+  if (ids !== null) query = query.where((eb) => eb('id', '=', eb.fn.any(sql.val(ids))));
+  return (await rowsOf(client, query.orderBy('email').limit(limit))).map(({ id }) => id);
+}
+
 /** @returns false if the address is taken; nothing is written then. */
 export async function insertMember(
   client: ClientBase,

@@ -15,6 +15,7 @@ import { MonthUsage } from '#server/contract/usage.ts';
 export const AccountsQuery = z.strictObject({
   ...PageQuery.shape,
   /** Part of the name, or the id. */ search: z.string().max(100).optional(),
+  /** Only accounts on this plan. */ plan: PlanName.optional(),
 });
 
 export const AccountRef = z.object({ id: z.string(), name: z.string() });

@@ -26,6 +26,7 @@ import { readApiRoutes } from '#server/read/api.ts';
 import { receiptRoutes } from '#server/read/receipts.ts';
 import { totpRoutes } from '#server/dashboard/session/totp.ts';
 import { reconciliationRoutes } from '#server/dashboard/reconcile/routes.ts';
+import { searchRoutes } from '#server/dashboard/search/routes.ts';
 import { sessionRoutes } from '#server/dashboard/session/routes.ts';
 import { sinkRoutes } from '#server/dashboard/sinks/routes.ts';
 import { statementEmailRoutes } from '#server/dashboard/statements/email-routes.ts';
@@ -57,6 +58,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     upstreamRoutes,
     dispatchRoutes,
     desiredStateRoutes,
+    searchRoutes,
     limitRoutes,
     statusRoutes,
     alertRoutes,

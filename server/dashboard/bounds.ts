@@ -38,6 +38,8 @@ export const ATTEMPTS_SHOWN_MAX = 50;
 export const RECONCILIATIONS_SHOWN_MAX = 100;
 /** Invoices and credit notes of one list, the newest ones. */
 export const INVOICES_LISTED_MAX = 500;
+/** Names that a search looks at before other work of the process has its turn: some hundred microseconds. */
+export const SEARCH_SLICE = 2_000;
 /** A body of the dashboard's own API: the longest are a plan's terms. */
 export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
 /** The state of a file with some thousand prices. */

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { Role } from '#db/events/parts.ts';
 import { ConflictError } from '#db/log/append.ts';
+import { sendCompressedJson } from '#server/http/compressed-json.ts';
 import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
 import { DASHBOARD_BODY_BYTES_MAX } from '#server/dashboard/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -195,7 +196,10 @@ export function apiRouter(routes: readonly ApiRoute[], gate: Gate): Router {
         );
         if (method !== 'get' && !(answered instanceof ApiError)) setEtag();
         if (answered instanceof ApiError) sendApiError(request, response, answered);
-        else if (answered !== null) sendJson(response, 200, answered);
+        else if (answered === null) return;
+        // Secrets are in replies to changes alone; see sendCompressedJson.
+        else if (method === 'get') await sendCompressedJson(request, response, answered);
+        else sendJson(response, 200, answered);
       } catch (error) {
         const refusal = errorOf(error);
         if (!refusal) throw error;

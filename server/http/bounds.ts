@@ -29,6 +29,9 @@ export const HALF_CLOSED_LATER_PROBES_MS = [400, 2_000] as const;
 /** The kernel refuses connections beyond this many that wait to be accepted. */
 export const LISTEN_BACKLOG = 4096;
 
+/** JSON replies of the management API from this length on are compressed: more than one packet. */
+export const JSON_COMPRESSED_BYTES_MIN = 1_400;
+
 /** Header lines of one request. Agents send some dozens. */
 export const HEADERS_MAX = 256;
 

@@ -91,6 +91,8 @@ const SUMMARIES: Readonly<Record<string, string>> = {
   'post desired-state/plan': 'Plan a desired state',
   'post desired-state/apply': 'Apply a desired state',
 
+  'get names': 'Look up the names of ids',
+  'post search': 'Search everything that has a name',
   'get limits': 'List limits with their use',
   'get limits/forecasts': 'List forecasts of limits',
   'get usage': 'Get a usage report',

@@ -70,6 +70,8 @@ const PERMITTED: Record<string, string> = {
   'post /api/v1/keys/:key/revoke': CALLERS,
   'patch /api/v1/keys/:key': CALLERS,
   'post /api/v1/keys/:key/check': EVERYBODY,
+  'get /api/v1/names': EVERYBODY,
+  'post /api/v1/search': EVERYBODY,
   'get /api/v1/limits': EVERYBODY,
   'get /api/v1/limits/forecasts': EVERYBODY,
   'get /api/v1/models': EVERYBODY,

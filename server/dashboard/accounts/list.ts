@@ -6,6 +6,7 @@ import { isActiveKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
 import type { z } from 'zod';
 import { newestFirst } from '#server/dashboard/newest-first.ts';
+import { Matcher } from '#server/dashboard/search/find.ts';
 import { CHILDREN_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { AccountRow, AccountsQuery } from '#server/contract/accounts.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
@@ -18,11 +19,11 @@ export const ACCOUNTS: Source = { projection: 'usage', tables: ['account', 'usag
 /** The newest accounts that match, in their current state. */
 export function chooseAccounts(
   readModel: ReadModel,
-  { search = '', ...page }: z.infer<typeof AccountsQuery>,
+  { search = '', plan, ...page }: z.infer<typeof AccountsQuery>,
 ): ReturnType<typeof newestFirst<Account>> {
-  const text = search.trim().toLowerCase();
-  const fits = ({ id, name }: Account): boolean =>
-    name.toLowerCase().includes(text) || id.toLowerCase().includes(text);
+  const matcher = new Matcher(search);
+  const fits = (account: Account): boolean =>
+    (plan === undefined || account.plan === plan) && (matcher.fits(account.name) || matcher.fits(account.id));
   return newestFirst([...readModel.accounts], fits, page);
 }
 

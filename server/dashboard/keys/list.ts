@@ -7,6 +7,7 @@ import { UnreadableEventError } from '#db/log/read.ts';
 import { readSecretUse } from '#db/secrets/secret-use.ts';
 import type { z } from 'zod';
 import { newestFirst } from '#server/dashboard/newest-first.ts';
+import { Matcher } from '#server/dashboard/search/find.ts';
 import type { KeyRow, KeysQuery } from '#server/contract/keys.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 import { monthOfKeys, NO_USAGE } from '#server/read/month-usage.ts';
@@ -21,10 +22,10 @@ export function chooseKeys(
   account: string | null,
   { search = '', ...page }: z.infer<typeof KeysQuery>,
 ): ReturnType<typeof newestFirst<Key>> {
-  const text = search.trim().toLowerCase();
+  const matcher = new Matcher(search);
   const all = account === null ? [...readModel.keys] : readModel.keysOf(account);
   const fits = ({ name, id, secret }: Key): boolean =>
-    [name, id, secret.last4].some((each) => each.toLowerCase().includes(text));
+    matcher.fits(name) || matcher.fits(id) || matcher.fits(secret.last4);
   return newestFirst(all, fits, page);
 }
 

@@ -1,3 +1,5 @@
+import type { Account } from '#db/fold/account.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
 import { listOf } from '#server/contract/parts.ts';
 import { ModelRow } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -23,12 +25,8 @@ export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): Api
         if (id === null) return NO_ACCOUNT;
         const account = readModel.account(id);
         if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
-        const access = readModel.accountAccess(account);
         const pricing = pricingOf(readModel, id);
-        const limits = access?.limits ? [access.limits] : [];
-        const mayUse = (model: string): boolean =>
-          (access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true))) &&
-          authorizePrice(callPriceOf(readModel, pricing, model), pricing, limits) === null;
+        const mayUse = modelsOf(readModel, account);
         const data = (await modelList.read())
           .filter(({ model }) => mayUse(model))
           .map(({ model, upstream }): ModelRow => ({
@@ -40,4 +38,14 @@ export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): Api
       },
     ),
   ];
+}
+
+/** Whether the account may use a model, as far as its terms and the prices say. */
+export function modelsOf(readModel: ReadModel, account: Account): (model: string) => boolean {
+  const access = readModel.accountAccess(account);
+  const pricing = pricingOf(readModel, account.id);
+  const limits = access?.limits ? [access.limits] : [];
+  return (model) =>
+    (access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true))) &&
+    authorizePrice(callPriceOf(readModel, pricing, model), pricing, limits) === null;
 }

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
+import { contentEncodings } from '#server/http/content-encodings.ts';
 import type { BuildList } from '#server/dashboard/page/hints.ts';
 
 /** A file of the built page, in memory. */
@@ -96,13 +97,9 @@ function packAs(encoding: 'br' | 'gzip', bytes: Buffer): Promise<Buffer> {
   });
 }
 
-/** The smaller of those that a browser takes. One that it gives no weight is one that it does not take. */
+/** The smaller of those that a browser takes. */
 function encodingFor(acceptEncoding: string): 'br' | 'gzip' | null {
-  const taken = acceptEncoding
-    .toLowerCase()
-    .split(',')
-    .filter((each) => !/;\s*q=0(\.0*)?\s*$/.test(each))
-    .map((each) => each.split(';', 1)[0]?.trim());
-  if (taken.includes('br')) return 'br';
-  return taken.includes('gzip') ? 'gzip' : null;
+  const taken = contentEncodings(acceptEncoding);
+  if (taken.has('br')) return 'br';
+  return taken.has('gzip') ? 'gzip' : null;
 }
