@@ -93,6 +93,7 @@ const SUMMARIES: Readonly<Record<string, string>> = {
 
   'get names': 'Look up the names of ids',
   'post search': 'Search everything that has a name',
+  'get errors': 'Report errors and rejections by their code',
   'get limits': 'List limits with their use',
   'get limits/forecasts': 'List forecasts of limits',
   'get usage': 'Get a usage report',

@@ -2,6 +2,7 @@ import type { Request, Response } from 'express';
 import { replyOf } from '#server/http/respond.ts';
 import { LIST_WINDOW_MS } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
+import { ErrorReport, ErrorReportQuery } from '#server/contract/reads/error-report.ts';
 import { RequestListQuery, RequestPage, RequestDetail } from '#server/contract/requests.ts';
 import { SpendEventPage, SpendEventsQuery } from '#server/contract/spend-events.ts';
 import { UsageQuery, UsageReport } from '#server/contract/usage.ts';
@@ -10,6 +11,7 @@ import { type ApiRoute, ANY_ROLE, type Contract, route, scopeOfMember } from '#s
 import type { Caller } from '#server/sign-in/signed-in.ts';
 import { readQuery, invalidParameter } from '#server/read/query.ts';
 import type { ReadStore } from '#server/read/store.ts';
+import { errorRange, reportErrors } from '#server/read/error-report.ts';
 import { exportRequests } from '#server/read/request-export.ts';
 import { listRequests, type PageQuery, REQUESTS } from '#server/read/request-list.ts';
 import { REQUEST_DETAIL, readRequestDetail } from '#server/read/request-detail.ts';
@@ -99,6 +101,19 @@ export async function answerRequests(
   };
 }
 
+/** The errors and rejections of a range by their code. */
+export async function answerErrors(
+  { reads, readModel }: ReadContext,
+  { scope, request }: Reader,
+): Promise<ErrorReport | ApiError> {
+  const query = readQuery(ErrorReportQuery, request.url);
+  if (query instanceof ApiError) return query;
+  const range = errorRange(query, Math.floor(readModel.nowMs()));
+  if (range instanceof ApiError) return range;
+  const read = await reads.read(REQUESTS, (client) => reportErrors(client, scope, query, range));
+  return read instanceof ApiError ? read : { object: 'list', ...read.found, ...read.asOf };
+}
+
 /** Details of the request that the path names. */
 export async function answerRequestDetail(
   { reads }: ReadContext,
@@ -139,6 +154,7 @@ export function readApiRoutes({
       { query: RequestListQuery, reply: RequestPage, others: ['text/csv'] },
       answerRequests,
     ),
+    get('/api/v1/errors', { query: ErrorReportQuery, reply: ErrorReport }, answerErrors),
     get('/api/v1/requests/:request', { reply: RequestDetail }, answerRequestDetail),
     get('/api/v1/spend-events', { query: SpendEventsQuery, reply: SpendEventPage }, answerSpendEvents),
   ];

@@ -39,6 +39,8 @@ export const USAGE_ROWS_MAX = 2_000;
  * shorter range, or one account or key, has fewer.
  */
 export const USAGE_REQUESTS_MAX = 100_000;
+/** Requests that a report of errors looks at, the newest ones: some hundred milliseconds. */
+export const ERRORS_LOOK_MAX = 100_000;
 /**
  * The longest call that such a report is sure to include. Indexes order requests by acceptance, and reports
  * are by the end: requests accepted this long before the range are looked at too.

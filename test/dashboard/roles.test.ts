@@ -131,6 +131,7 @@ const PERMITTED: Record<string, string> = {
   'post /api/v1/sinks/:sink/test': 'administrator',
 
   'get /api/v1/usage': EVERYBODY,
+  'get /api/v1/errors': EVERYBODY,
   'get /api/v1/requests': EVERYBODY,
   'get /api/v1/requests/:request': EVERYBODY,
   'get /api/v1/requests/:request/receipt': EVERYBODY,
