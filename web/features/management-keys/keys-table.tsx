@@ -48,7 +48,7 @@ const columns = (
         <span className="block max-w-64 truncate font-medium" title={name}>
           {name}
         </span>
-        <code className="block font-mono text-xs text-muted">
+        <code className="block font-mono text-xs whitespace-nowrap text-muted">
           dbm_{id}_…{last4}
         </code>
         <span className="block text-xs text-muted">{account_name ?? 'All accounts'}</span>

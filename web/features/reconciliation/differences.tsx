@@ -154,7 +154,8 @@ const columnsOf = (
         </p>
         {row.detail !== null && <p className="max-w-md text-muted wrap-anywhere">{row.detail}</p>}
         <p className="text-xs text-muted md:hidden">
-          {[row.day, row.model, row.credential, row.service_tier].filter(Boolean).join(' · ')}
+          {row.day !== '' && <span className="block whitespace-nowrap">{row.day}</span>}
+          {[row.model, row.credential, row.service_tier].filter(Boolean).join(' · ')}
         </p>
       </>
     ),

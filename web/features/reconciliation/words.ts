@@ -1,8 +1,7 @@
 import { showCost, showTime } from '../../lib/format/show.ts';
 
 /** An amount with its sign, which is that of "bill minus log". */
-export const showSigned = (nanousd: bigint): string =>
-  nanousd > 0n ? `+${showCost(nanousd)}` : nanousd === 0n ? showCost(0n) : `−${showCost(-nanousd)}`;
+export const showSigned = (nanousd: bigint): string => `${nanousd > 0n ? '+' : ''}${showCost(nanousd)}`;
 
 const DAY_MS = 86_400_000;
 

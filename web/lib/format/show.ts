@@ -30,8 +30,11 @@ function cached<Format extends Intl.NumberFormat | Intl.DateTimeFormat>(
 const number = (name: string, options: Intl.NumberFormatOptions): Intl.NumberFormat =>
   cached(`number ${name}`, (of) => new Intl.NumberFormat(of, options));
 
+/** With a minus sign in place of the hyphen that most locales have. */
+const withMinus = (text: string): string => text.replace('-', '−');
+
 /** 1,234,567 */
-export const showCount = (value: number): string => number('count', {}).format(value);
+export const showCount = (value: number): string => withMinus(number('count', {}).format(value));
 
 /** 1 event, 1,234 events. @param one a word that takes an s. */
 export const showCounted = (value: number, one: string): string =>
@@ -56,12 +59,13 @@ export function showCost(nanousd: number | bigint | string): string {
   const digits = size >= 1 || size === 0 ? 2 : size >= 0.01 ? 4 : size >= 0.000_01 ? 6 : 9;
   const minimum = size === 0 ? 0 : 2;
   const options = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const;
-  return number(`cost ${digits} ${minimum}`, {
+  const format = number(`cost ${digits} ${minimum}`, {
     ...options,
     minimumFractionDigits: minimum,
     maximumFractionDigits: digits,
-    // As text, since a number might not have all of its digits.
-  }).format(formatDollars(BigInt(nanousd)) as Intl.StringNumericLiteral);
+  });
+  // As text, since a number might not have all of its digits.
+  return withMinus(format.format(formatDollars(BigInt(nanousd)) as Intl.StringNumericLiteral));
 }
 
 /** 850 ms, 1.2 s, 3 min 4 s, 2 h 5 min, 3 d 4 h. */

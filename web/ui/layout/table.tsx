@@ -30,6 +30,9 @@ type TableProps<Row> = {
   empty?: ReactNode;
 };
 
+/** Columns are closer on narrow screens. */
+const CELL = 'px-2 py-2 first:pl-4 last:pr-4 md:px-4';
+
 export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   const side = ({ align, isExtra }: Column<Row>): string =>
@@ -43,11 +46,7 @@ export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Ro
         <thead>
           <tr className="border-b border-line text-muted">
             {columns.map((column, index) => (
-              <th
-                key={index}
-                scope="col"
-                className={`px-4 py-2 font-normal whitespace-nowrap ${side(column)}`}
-              >
+              <th key={index} scope="col" className={`${CELL} font-normal whitespace-nowrap ${side(column)}`}>
                 {column.head}
               </th>
             ))}
@@ -57,7 +56,7 @@ export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Ro
           {rows.map((row) => (
             <tr key={keyOf(row)} className="border-b border-line last:border-b-0 hover:bg-sunken">
               {columns.map((column, index) => (
-                <td key={index} className={`px-4 py-2 align-top ${side(column)}`}>
+                <td key={index} className={`${CELL} align-top ${side(column)}`}>
                   {column.cell(row)}
                 </td>
               ))}
