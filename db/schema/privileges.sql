@@ -112,7 +112,8 @@ grant execute on function daybook.resolve_idempotency_key to daybook_relay;
 grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete
   on daybook.member to daybook_relay;
 grant select, insert (issuer, subject, provider, member), delete on daybook.identity to daybook_relay;
-grant select, insert (id, key, token, expires_at, kept_until), delete on daybook.token_exchange to daybook_relay;
+grant select, insert (id, key, token, expires_at, kept_until), delete on daybook.token_exchange
+  to daybook_relay;
 grant select, insert, delete on daybook.provider_secret to daybook_relay;
 grant select, insert, update (seen_at), delete on daybook.session to daybook_relay;
 grant select, insert, delete on daybook.link to daybook_relay;
