@@ -19,9 +19,9 @@ const UNIT = [
 export default defineConfig({
   test: {
     pool: 'forks',
-    // Three more than there are cores, because many files wait for deadlines: with two more, files took
-    // 2,047 s of their workers' time, in which all processes of the run used about 870 s of CPU time.
-    maxWorkers: availableParallelism() + 3,
+    // One more than there are cores, for the files that wait for deadlines. The processes of the run are busy
+    // nearly all the time: more of them finish no earlier, and on a slow machine each is late for its deadlines.
+    maxWorkers: availableParallelism() + 1,
     // A process of its own for each file would take a third of the whole run; files leave nothing behind that
     // others could see.
     isolate: false,
