@@ -19,8 +19,8 @@ const UNIT = [
 export default defineConfig({
   test: {
     pool: 'forks',
-    // One more than there are cores, for the files that wait for deadlines. The processes of the run are busy
-    // nearly all the time: more of them finish no earlier, and on a slow machine each is late for its deadlines.
+    // One more than there are cores, for the files that wait for deadlines. The processes of the run are
+    // busy nearly all the time: more of them finish no earlier, and on a slow machine each is late.
     maxWorkers: availableParallelism() + 1,
     // A process of its own for each file would take a third of the whole run; files leave nothing behind that
     // others could see.
